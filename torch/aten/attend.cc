@@ -33,19 +33,14 @@ class GatherAttender final : public Attender {
     pages_.clear();
     cells_.assign(pass.rows.size(), at::Tensor());
     layer_ = nullptr;
-    std::vector<int> seen(pass.pages.size(), 0);
+    const std::vector<int> seen = CellsInSight(pass);
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const Row& row = pass.rows[i];
-      int& last = seen[static_cast<size_t>(row.part)];
-      last = std::max(last, row.straight);
       if (row.visible == row.straight) continue;
       std::vector<int64_t> cells;
       cells.reserve(static_cast<size_t>(row.visible));
       for (int cell = 0; cell < row.straight; ++cell) cells.push_back(cell);
-      for (int j = 0; j < row.visible - row.straight; ++j) {
-        cells.push_back(row.rest[j]);
-        last = std::max(last, row.rest[j] + 1);
-      }
+      for (int j = 0; j < row.visible - row.straight; ++j) cells.push_back(row.rest[j]);
       cells_[i] = Uploaded(cells, device_);
     }
     for (size_t part = 0; part < seen.size(); ++part) {

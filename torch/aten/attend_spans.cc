@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "torch/aten/attend.h"
+#include "torch/aten/guarded.h"
 #include "torch/aten/upload.h"
 #include "torch/graphs/attention_lists.h"
 
@@ -26,7 +27,7 @@ class SpansAttender final : public Attender {
   SpansAttender(const HeadSizes& sizes, at::Device device, const InputSizes& inputs,
                 kernels::PassKernels& kernels, void* stream)
       : sizes_(sizes), device_(device), inputs_(inputs), kernels_(kernels), stream_(stream) {
-    const int rows = (inputs.max_rows + inputs.tile - 1) / inputs.tile * inputs.tile;
+    const int rows = AllShapes(inputs).front().rows;
     rows_bytes_ = static_cast<size_t>(rows) * sizeof(CacheRow);
     usual_bytes_ = rows_bytes_ + UsualWords(rows, inputs) * sizeof(uint32_t);
     usual_ = at::empty({static_cast<int64_t>(usual_bytes_)}, Where(at::kByte));
@@ -123,8 +124,7 @@ class SpansAttender final : public Attender {
     a.cosines = all.cosines.const_data_ptr<float>();
     a.sines = all.sines.const_data_ptr<float>();
     a.queries = queries.data_ptr<float>();
-    const absl::Status status = kernels_.RopeWrite(a, static_cast<uint32_t>(inputs_.tile), stream_);
-    TORCH_CHECK(status.ok(), status.message());
+    ThrowIfFailed(kernels_.RopeWrite(a, static_cast<uint32_t>(inputs_.tile), stream_));
   }
 
   template <typename Word>
@@ -148,8 +148,7 @@ class SpansAttender final : public Attender {
       a.row_count = static_cast<uint32_t>(turn.count);
       a.queries = queries[in_tile].const_data_ptr<float>();
       a.out = static_cast<Word*>(out[in_tile].data_ptr());
-      const absl::Status status = kernels_.Attend(a, stream_);
-      TORCH_CHECK(status.ok(), status.message());
+      ThrowIfFailed(kernels_.Attend(a, stream_));
     }
   }
 

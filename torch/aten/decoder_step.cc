@@ -115,8 +115,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   if (options.attention == Attention::kFlash) {
     attender_ = MakeFlashAttender(sizes, device, sizes_);
   } else if (options.attention == Attention::kSpans) {
-    attender_ =
-        MakeSpansAttender(sizes, device, sizes_, *options_.kernels, info_.stream.value_or(nullptr));
+    attender_ = MakeSpansAttender(sizes, device, sizes_, *options_.kernels, stream());
   } else {
     attender_ = MakeGatherAttender(sizes, device, options.tile);
   }
@@ -264,8 +263,7 @@ void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tens
 at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) const {
   if (fused() && spec_.gated_mlp && spec_.activation == model::Activation::kSilu &&
       !weights.gate_up.bias.defined()) {
-    const at::Tensor gated =
-        Gated(*options_.kernels, info_.stream.value_or(nullptr), Raw(x, weights.gate_up));
+    const at::Tensor gated = Gated(*options_.kernels, stream(), Raw(x, weights.gate_up));
     return Branch(gated, weights.down, weights.post_mlp_norm);
   }
   const at::Tensor inner = Multiply(x, weights.gate_up);
@@ -294,8 +292,8 @@ at::Tensor DecoderStep::NormedSum(Tile& tile, const NormWeights& norm) const {
   if (!fused() || !rms) return Normed(spec_.norm, Sum(tile), norm);
   if (tile.added.defined() && tile.added.scalar_type() != type_) Sum(tile);
   const at::Tensor added = std::exchange(tile.added, at::Tensor());
-  return AddedAndNormed(*options_.kernels, info_.stream.value_or(nullptr), tile.x, added,
-                        norm.weight, spec_.norm.epsilon, type_);
+  return AddedAndNormed(*options_.kernels, stream(), tile.x, added, norm.weight, spec_.norm.epsilon,
+                        type_);
 }
 
 // Logits lie at one place for all passes: a graph has their address. The first pass of all is the
@@ -331,9 +329,8 @@ at::Tensor DecoderStep::Raw(const at::Tensor& x, const Linear& linear) const {
       const Int8Rows rows = Quantized(numbers);
       return Scaled(Product(at::_int_mm, rows.integers, linear), rows.scales, linear.scales);
     }
-    void* const stream = info_.stream.value_or(nullptr);
-    const Int8Rows rows = QuantizedRows(*options_.kernels, stream, numbers.contiguous());
-    return ScaledSums(*options_.kernels, stream, Product(at::_int_mm, rows.integers, linear),
+    const Int8Rows rows = QuantizedRows(*options_.kernels, stream(), numbers.contiguous());
+    return ScaledSums(*options_.kernels, stream(), Product(at::_int_mm, rows.integers, linear),
                       rows.scales, linear.scales);
   }
   return Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(type_);

@@ -80,6 +80,7 @@ class DecoderStep final : public Step {
   // One that is to be added to the residual: as Raw where Add does nothing else to it.
   at::Tensor Branch(const at::Tensor& x, const Linear& linear, const NormWeights& post_norm) const;
   bool fused() const { return options_.attention == Attention::kSpans; }
+  void* stream() const { return info_.stream.value_or(nullptr); }  // of our kernels
   // x · weightᵀ by one of ATen's products.
   at::Tensor Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&), const at::Tensor& x,
                      const Linear& linear) const;

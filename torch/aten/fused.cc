@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include "torch/aten/guarded.h"
+
 namespace tandem::torch {
 namespace {
 
@@ -17,8 +19,7 @@ void LaunchAddNorm(kernels::PassKernels& kernels, void* stream, const at::Tensor
   a.out = static_cast<Word*>(out.data_ptr());
   a.size = static_cast<uint32_t>(x.size(1));
   a.epsilon = static_cast<float>(epsilon);
-  const absl::Status status = kernels.AddNorm(a, static_cast<uint32_t>(x.size(0)), stream);
-  TORCH_CHECK(status.ok(), status.message());
+  ThrowIfFailed(kernels.AddNorm(a, static_cast<uint32_t>(x.size(0)), stream));
 }
 
 template <typename Word>
@@ -28,8 +29,7 @@ void LaunchGate(kernels::PassKernels& kernels, void* stream, const at::Tensor& g
   a.in = static_cast<const Word*>(gate_up.const_data_ptr());
   a.out = static_cast<Word*>(out.data_ptr());
   a.size = static_cast<uint32_t>(out.size(1));
-  const absl::Status status = kernels.Gate(a, static_cast<uint32_t>(out.size(0)), stream);
-  TORCH_CHECK(status.ok(), status.message());
+  ThrowIfFailed(kernels.Gate(a, static_cast<uint32_t>(out.size(0)), stream));
 }
 
 }  // namespace
@@ -71,8 +71,7 @@ Int8Rows QuantizedRows(kernels::PassKernels& kernels, void* stream, const at::Te
   a.scales = out.scales.data_ptr<float>();
   a.size = static_cast<uint32_t>(x.size(1));
   a.stride = static_cast<uint32_t>(stride);
-  const absl::Status status = kernels.Quantize(a, static_cast<uint32_t>(rows), stream);
-  TORCH_CHECK(status.ok(), status.message());
+  ThrowIfFailed(kernels.Quantize(a, static_cast<uint32_t>(rows), stream));
   return out;
 }
 
@@ -87,8 +86,7 @@ at::Tensor ScaledSums(kernels::PassKernels& kernels, void* stream, const at::Ten
   a.out = out.data_ptr<float>();
   a.size = static_cast<uint32_t>(out.size(1));
   a.stride = static_cast<uint32_t>(sums.size(1));
-  const absl::Status status = kernels.Scale(a, static_cast<uint32_t>(out.size(0)), stream);
-  TORCH_CHECK(status.ok(), status.message());
+  ThrowIfFailed(kernels.Scale(a, static_cast<uint32_t>(out.size(0)), stream));
   return out;
 }
 

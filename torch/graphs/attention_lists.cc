@@ -1,7 +1,5 @@
 #include "torch/graphs/attention_lists.h"
 
-#include <algorithm>
-
 #include "torch/kernels/attention.h"
 
 namespace tandem::torch {
@@ -19,11 +17,7 @@ uint32_t Number(size_t value) { return static_cast<uint32_t>(value); }
 void MakeAttentionLists(const PassRows& pass, const InputSizes& sizes, AttentionLists& to) {
   to.rows.clear();
   to.words.clear();
-  const auto tile = static_cast<size_t>(sizes.tile);
-  const size_t all = std::max((pass.rows.size() + tile - 1) / tile * tile, tile);
-
-  // Each partial's row, and of each part how many cells its rows may look at.
-  std::vector<int> cells(pass.pages.size(), 0);
+  // Each partial's row.
   for (const Row& row : pass.rows) {
     CacheRow one;
     one.position = static_cast<uint32_t>(row.visible) - 1;
@@ -32,9 +26,6 @@ void MakeAttentionLists(const PassRows& pass, const InputSizes& sizes, Attention
     one.first_partial = Number(to.words.size());
     one.partials = one.position / kernels::kPartial + 1;
     to.words.insert(to.words.end(), one.partials, Number(to.rows.size()));
-    int& last = cells[static_cast<size_t>(row.part)];
-    last = std::max(last, row.straight);
-    for (int i = 0; i < row.visible - row.straight; ++i) last = std::max(last, row.rest[i] + 1);
     to.rows.push_back(one);
   }
   CacheRow filling;
@@ -42,8 +33,9 @@ void MakeAttentionLists(const PassRows& pass, const InputSizes& sizes, Attention
   filling.first_partial = Number(to.words.size());
   filling.first_page = Number(to.words.size());
   to.words.push_back(sizes.scratch_page);
-  to.rows.resize(all, filling);
+  to.rows.resize(static_cast<size_t>(ShapeOf(pass, sizes).rows), filling);
 
+  const std::vector<int> cells = CellsInSight(pass);
   std::vector<uint32_t> first_pages;
   for (size_t part = 0; part < cells.size(); ++part) {
     first_pages.push_back(Number(to.words.size()));

@@ -21,6 +21,16 @@ size_t TableWidth(const InputSizes& sizes) {
 
 }  // namespace
 
+std::vector<int> CellsInSight(const PassRows& pass) {
+  std::vector<int> cells(pass.pages.size(), 0);
+  for (const Row& row : pass.rows) {
+    int& last = cells[static_cast<size_t>(row.part)];
+    last = std::max(last, row.straight);
+    for (int i = 0; i < row.visible - row.straight; ++i) last = std::max(last, row.rest[i] + 1);
+  }
+  return cells;
+}
+
 PassShape ShapeOf(const PassRows& pass, const InputSizes& sizes) {
   PassShape shape;
   shape.rows = std::max(WholeTiles(pass.rows.size(), sizes.tile), sizes.tile);

@@ -32,6 +32,9 @@ struct InputSizes {
   bool has_table = true;  // InputLayout::table; else it is empty
 };
 
+// Of each part of the pass: how many of its cells its rows may look at.
+std::vector<int> CellsInSight(const PassRows& pass);
+
 // The smallest shape that has room. The pass has at most max_rows rows.
 PassShape ShapeOf(const PassRows& pass, const InputSizes& sizes);
 

@@ -35,6 +35,14 @@ RowRule RuleOf(const SequenceSettings& settings, size_t candidates) {
   return RowRule::kNone;
 }
 
+// The first of these rows that is broken in one of these ways.
+std::optional<uint32_t> FirstBroken(absl::Span<const RowVerdict> rows, uint32_t ways) {
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    if ((rows[i].broken & ways) != 0) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void JudgeTables::Clear() {
@@ -230,14 +238,13 @@ JudgedPart JudgeTables::ReadTree(const Part& tree, absl::Span<const RowVerdict> 
   JudgedPart part;
   const JudgeSequence& root = sequences_[tree.first_sequence];
   const auto nodes = static_cast<uint32_t>(tree.parents.size() + 1);
-  for (uint32_t i = 0; i < nodes; ++i) {
-    if ((verdicts[root.first_row + i].broken & kBrokenP) == 0) continue;
-    part.broken_after = root.tokens_before + rows_[root.first_row + i].index;
+  const absl::Span<const RowVerdict> own = verdicts.subspan(root.first_row, nodes);
+  if (const auto i = FirstBroken(own, kBrokenP)) {
+    part.broken_after = root.tokens_before + rows_[root.first_row + *i].index;
     return part;
   }
-  for (uint32_t i = 0; i < nodes; ++i) {
-    if ((verdicts[root.first_row + i].broken & kBrokenModel) == 0) continue;
-    part.broken_after = root.tokens_before + i;
+  if (const auto i = FirstBroken(own, kBrokenModel)) {
+    part.broken_after = root.tokens_before + *i;
     return part;
   }
   std::vector<uint32_t> draws;
@@ -276,11 +283,10 @@ JudgedPart JudgeTables::ReadPart(const JudgeSequence& sequence,
   const bool p_counts = is_block || sequence.logprobs == RowLogprobs::kOfP;
   // All of p is made before any log probability: the first row without a p is what is told.
   for (const uint32_t broken : {p_counts ? kBrokenP : 0, kBrokenModel}) {
-    for (uint32_t i = 0; i < sequence.rows; ++i) {
-      if ((verdicts[sequence.first_row + i].broken & broken) == 0) continue;
-      part.broken_after = sequence.tokens_before + i;
-      return part;
-    }
+    const auto i = FirstBroken(verdicts.subspan(sequence.first_row, sequence.rows), broken);
+    if (!i.has_value()) continue;
+    part.broken_after = sequence.tokens_before + *i;
+    return part;
   }
   for (uint32_t i = 0; i < sequence.rows; ++i) {
     const uint32_t number = sequence.first_row + i;

@@ -158,7 +158,7 @@ struct GateArguments {
   const Word* in = nullptr;  // [rows, 2 * size]: the gate, and what goes through it
   Word* out = nullptr;       // [rows, size]
   uint32_t size = 0;
-  uint32_t unused = 0;
+  uint32_t padding = 0;
 };
 static_assert(sizeof(GateArguments<float>) == 24);
 
