@@ -85,7 +85,9 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
   const uint32_t enough = std::max(kMinRounds / 2, sequences);
   for (uint32_t share : {1, 2, 4}) {
     const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
-    if (trial_ == 0 || gain >= share * share * kHopeless || count_ < rounds) continue;
+    // Without drafts many sequences come into one pass step by step: only what is far worse ends early.
+    if (trial_ == 0 && share == 1 && sequences > 1) continue;
+    if (gain >= share * share * kHopeless || count_ < rounds) continue;
     if (MayBeGivenUp(sequences)) return true;
     ++restarts_;
     Restart();

@@ -299,6 +299,24 @@ TEST(LengthSearch, ALengthThatComesIntoStepSlowlyIsFound) {
   EXPECT_EQ(search.best(), 1u);
 }
 
+// A plain round gives one token of nine, so each round of such a trial costs most of what it takes.
+TEST(LengthSearch, NoDraftThatIsFarWorseIsTriedBriefly) {
+  LengthSearch search(8);
+  const ByShape tokens = TokensAt(0.99);
+  const ByShape time = Straight(1, 0.01);
+  uint32_t rounds = 0, longest = 0, trials = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    if (!search.is_trial() || search.length() != 0) rounds = 0;
+    if (search.is_trial() && search.length() == 0) {
+      if (++rounds == 1) ++trials;
+      longest = std::max(longest, rounds);
+    }
+    if (search.Observe(time[search.length()], true, 1)) search.Advance(tokens, time, 1);
+  }
+  EXPECT_GT(trials, 0u);
+  EXPECT_LE(longest, 3u);
+}
+
 // A trial ends after a round of each, and those that have begun by then are as long.
 TEST(LengthSearch, RoundsThatEndAfterTheirTrialCountAsItsCost) {
   LengthSearch search(0);
