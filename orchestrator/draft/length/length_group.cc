@@ -14,6 +14,7 @@ constexpr double kWeight = 0.05;  // of a new time or load in a moving average
 constexpr double kLowestConfidence = 0.05;
 constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
+constexpr double kClearly = 1.1;  // so much better must a shape be by the model to begin with it
 // A confidence that is nearer to the one in force than this does not replace it. The times that it follows from are
 // means of few rounds, so it is averaged over phases.
 constexpr double kOtherConfidence = 0.15;
@@ -93,8 +94,8 @@ uint32_t LengthGroup::LevelOf(double sequences, uint32_t context) {
   return length * kLoads + load;
 }
 
-// A new load or context begins with what the nearest known one found.
-LengthGroup::Level& LengthGroup::At(uint32_t level) {
+// A new load or context takes over what is known of the nearest one.
+LengthGroup::Level& LengthGroup::At(uint32_t level, double sequences, const LengthInputs& inputs) {
   Level& at = levels_[level];
   if (at.search != nullptr) return at;
   const Level* near = nullptr;
@@ -108,10 +109,9 @@ LengthGroup::Level& LengthGroup::At(uint32_t level) {
     near = &levels_[other];
   }
   if (near == nullptr) {
-    at.search = std::make_unique<LengthSearch>(kFirst);
+    at.search = std::make_unique<LengthSearch>(FirstShape(at, kFirst, sequences, inputs));
     return at;
   }
-  at.search = std::make_unique<LengthSearch>(near->search->best());
   at.draft = near->draft;
   at.draft_network = near->draft_network;
   at.target_network = near->target_network;
@@ -122,22 +122,45 @@ LengthGroup::Level& LengthGroup::At(uint32_t level) {
   at.trust = near->trust;
   at.acceptance = near->acceptance;
   at.acceptance.Fade(kOthersWeight);
+  const uint32_t first = FirstShape(at, near->search->best(), sequences, inputs);
+  at.search = std::make_unique<LengthSearch>(first);
   return at;
 }
 
-ByShape LengthGroup::Tokens(const Level& level, const LengthInputs& inputs) const {
-  ByShape tokens;
+uint32_t LengthGroup::FirstShape(const Level& level, uint32_t found, double sequences,
+                                 const LengthInputs& inputs) const {
+  const auto pass_time = [&](double rows) {
+    return absl::ToDoubleSeconds(inputs.pass_time(static_cast<uint32_t>(std::ceil(rows))));
+  };
+  if (pass_time(1) <= 0) return found;  // without the curve the model knows too little
+  const ByShape tokens = Tokens(level);
+  const ByShape times = RoundTimes(Parts(level, sequences), pass_time);
+  const auto value = [&](uint32_t shape) { return tokens[shape] / times[shape]; };
+  uint32_t first = found;
+  for (uint32_t k = 0; k <= std::min(kFirst, inputs.max_draft_tokens); ++k) {
+    if (value(k) > value(first)) first = k;
+  }
+  return value(first) > kClearly * value(found) ? first : found;
+}
+
+ByShape LengthGroup::Tokens(const Level& level) const {
   const double longest_chain = level.acceptance.Tokens(kMaxDraftTokens);
+  ByShape tokens;
+  for (uint32_t i = 0; i < kShapes; ++i) {
+    tokens[i] = IsTree(i) ? trees_.Tokens(i, longest_chain) : level.acceptance.Tokens(i);
+  }
+  return tokens;
+}
+
+ByShape LengthGroup::OfferedTokens(const Level& level, const LengthInputs& inputs) const {
+  ByShape tokens = Tokens(level);
   for (uint32_t i = 0; i < kShapes; ++i) {
     const DraftShape shape = ShapeOf(i);
     const bool fits = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
     // Where blocks end before, a longer one is the same block: to compare them is to compare noise.
     const bool adds = IsTree(i) || i <= 1 || i == level.search->best() ||
                       level.acceptance.Drafted(i) - level.acceptance.Drafted(i - 1) > kAnother;
-    const bool offered = fits && adds;
-    tokens[i] = !offered    ? LengthSearch::kNotOffered
-                : IsTree(i) ? trees_.Tokens(i, longest_chain)
-                            : level.acceptance.Tokens(i);
+    if (!fits || !adds) tokens[i] = LengthSearch::kNotOffered;
   }
   return tokens;
 }
@@ -160,7 +183,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   if (load_ == 0) load_ = sequences;
   Average(sequences, load_);
   const uint32_t level = LevelOf(load_, inputs.context);
-  Level& at = At(level);
+  Level& at = At(level, load_, inputs);
   if (std::exchange(at.due, false)) Advance(at, std::max(load_, at.pass_sequences), inputs);
   if (sequence.level != level || sequence.phase != at.search->phase()) {
     sequence = {level, at.search->phase()};
@@ -249,7 +272,7 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
     return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
   };
   const RoundParts parts = Parts(level, sequences);
-  const ByShape tokens = Tokens(level, inputs);
+  const ByShape tokens = OfferedTokens(level, inputs);
   const ByShape times = RoundTimes(parts, pass_time);
   const uint32_t before = level.search->best();
   level.search->Advance(tokens, times, Whole(load_));

@@ -390,6 +390,49 @@ TEST(AutoLength, ARequestBeginsWithWhatOthersHaveLearned) {
   EXPECT_TRUE(tree.WantsDraft()) << "so is a tree";
 }
 
+// Nothing was measured yet, and the target's curve tells what rows cost.
+TEST(AutoLength, BeginsAsTheTargetsCurveSays) {
+  const auto dear = [](uint32_t rows) { return rows * absl::Milliseconds(1); };
+  const auto cheap = [](uint32_t rows) {
+    return absl::Milliseconds(8) + rows * absl::Microseconds(20);
+  };
+  const auto first = [](LengthInputs inputs, int sequences) {
+    CommonLength common;
+    for (int i = 0; i < sequences; ++i) common.Began();
+    AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+    return policy.Next(inputs).tokens;
+  };
+  EXPECT_EQ(first({.pass_time = dear}, 64), 0u);
+  EXPECT_EQ(first({.pass_time = cheap}, 64), 4u);
+  EXPECT_EQ(first({.pass_time = cheap}, 1), 4u);
+  EXPECT_EQ(first({.pass_time = Unknown}, 64), 4u) << "no curve, no opinion";
+  EXPECT_EQ(first({.pass_time = cheap, .max_draft_tokens = 2}, 1), 2u);
+}
+
+// Under load no draft is the best. A load that is new begins with what the curve says of it, and not with that.
+TEST(AutoLength, ANewLoadBeginsAsTheTargetsCurveSays) {
+  CommonLength common;
+  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
+  // Eight rows cost no more than one, and further ones their whole price.
+  const auto pass_time = [](uint32_t rows) { return std::max(rows, 8u) * absl::Milliseconds(1); };
+  const auto run = [&](int sequences, int rounds) {
+    LengthChoice last;
+    for (int i = 0; i < rounds; ++i) {
+      const LengthChoice choice = policy.Next({.pass_time = pass_time});
+      if (!choice.trial) last = choice;
+      RoundRecord round = Decided(choice, pass_time(sequences * (choice.tokens + 1)), 3);
+      round.stages.draft = choice.tokens * absl::Microseconds(100);
+      policy.Observe(round);
+    }
+    return last.tokens;
+  };
+  for (int i = 0; i < 64; ++i) common.Began();
+  EXPECT_EQ(run(64, 20'000), 0u);
+  for (int i = 0; i < 63; ++i) common.Ended();
+  run(1, 100);  // the load is a moving average
+  EXPECT_GE(run(1, 1), 3u);
+}
+
 // Another load is another search, and the first one is there when its load comes back.
 TEST(AutoLength, EachLoadHasItsOwnLength) {
   CommonLength common;
