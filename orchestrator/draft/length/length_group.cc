@@ -19,8 +19,10 @@ constexpr double kClearly = 1.1;  // so much better must a shape be by the model
 // means of few rounds, so it is averaged over phases.
 constexpr double kOtherConfidence = 0.15;
 constexpr double kConfidenceWeight = 0.1;
-// A draft may doubt too much. So many blocks that ended early tell.
+// A draft may doubt too much. So many blocks that ended early tell, and fewer where it is beyond chance.
 constexpr double kEnded = 200;
+constexpr double kMinEnded = 16;
+constexpr double kChanceErrors = 3;  // standard errors; it is asked behind each phase
 constexpr double kTrustStep = 2;
 constexpr double kTooMuchTrust = 5;  // where so many times fewer stand
 constexpr double kLowestTrust = 1.0 / 16;
@@ -304,8 +306,10 @@ double LengthGroup::WorthwhileChain(const Level& level, const RoundParts& parts,
 // border. If more of them stand than the border says, the draft doubts too much, and they should have gone on. True
 // if the trust has changed.
 bool LengthGroup::CountTrust(double chain, Level& level) {
-  if (level.ended < kEnded) return false;
+  if (level.ended < kMinEnded) return false;
   const double stood = level.ended_accepted / level.ended;
+  const double error = std::sqrt(std::max(0.0, chain * (1 - chain)) / level.ended);
+  if (level.ended < kEnded && stood < chain + kChanceErrors * error) return false;
   const double before = level.trust;
   level.ended = level.ended_accepted = 0;
   if (stood > chain) level.trust = std::max(before / kTrustStep, kLowestTrust);

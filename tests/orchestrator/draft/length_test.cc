@@ -721,7 +721,8 @@ TEST(AutoLength, TheConfidenceStaysWhereTimesAreUneven) {
 // A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
 // much: its blocks end early, and stand all the same. It is asked for less confidence.
 TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
-  const auto asked = [](double power) {
+  // The mean of what is asked for in rounds `from` to `to`.
+  const auto asked = [](double power, int from, int to) {
     CommonLength common;
     common.Began();
     AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
@@ -729,7 +730,7 @@ TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
     std::uniform_real_distribution<double> uniform;
     double sum = 0;
     uint32_t counted = 0;
-    for (int i = 0; i < 12000; ++i) {
+    for (int i = 0; i < to; ++i) {
       const LengthChoice choice = Next(policy);
       uint32_t drafted = 0;
       uint32_t accepted = 0;
@@ -748,16 +749,17 @@ TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
       round.accepted_tokens = accepted;
       round.stages.draft = drafted * absl::Microseconds(600);
       policy.Observe(round);
-      if (i < 8000 || choice.trial || choice.tokens < 2) continue;
+      if (i < from || choice.trial || choice.tokens < 2) continue;
       sum += choice.min_confidence;
       ++counted;
     }
-    EXPECT_GT(counted, 1000u);
+    EXPECT_GT(counted, static_cast<uint32_t>(to - from) / 4);
     return sum / counted;
   };
-  const double right = asked(1);
+  const double right = asked(1, 8000, 12'000);
   EXPECT_GT(right, 0.1);
-  EXPECT_LT(asked(4), right / 2);
+  EXPECT_LT(asked(4, 8000, 12'000), right / 2);
+  EXPECT_LT(asked(16, 600, 800), right / 8) << "what is beyond chance takes few rounds";
 }
 
 TEST(CommonLength, GroupsAreBounded) {
