@@ -50,7 +50,8 @@ constexpr double kDreadful = -0.9;  // one whose very first rounds have so littl
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
-constexpr uint32_t kMaxFails = 6;  // the wait doubles so often
+constexpr uint32_t kMaxFails = 6;      // the wait doubles so often
+constexpr uint32_t kMaxUndecided = 4;  // and so often where a trial is not clearly worse
 
 }  // namespace
 
@@ -277,8 +278,8 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   Judge(tokens, times);
   if (best_ != before) {
     one.fails = 0;
-  } else if (gain < -error) {
-    one.fails = std::min(one.fails + 1, kMaxFails);
+  } else if (one.fails < (gain < -error ? kMaxFails : kMaxUndecided)) {
+    ++one.fails;
   }
   if (best_ != before) tried_[before].since = 0;
 }

@@ -299,6 +299,31 @@ TEST(LengthSearch, ALengthThatComesIntoStepSlowlyIsFound) {
   EXPECT_EQ(search.best(), 1u);
 }
 
+// One candidate brings what it costs, on a machine whose speed moves by more. Few trials of it are clearly worse, and
+// each has all sequences change their length twice. 20 searches, of 500 phases each.
+TEST(LengthSearch, ATieIsTriedEverMoreRarely) {
+  const ByShape tokens = TokensAt(0.6);
+  ByShape time = Straight(1, 3);
+  time[1] = 0.99 * tokens[1];
+  uint32_t trials = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    LengthSearch search(0);
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> speed(0, 0.1);
+    double slowness = 1;
+    bool before = false;
+    for (int i = 0; i < 12'000; ++i) {
+      if (i % 12 == 0) slowness = std::exp(speed(random));
+      const double seconds = slowness * time[search.length()];
+      if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
+      if (search.is_trial() && !before) ++trials;
+      before = search.is_trial();
+    }
+  }
+  EXPECT_GT(trials, 20u);
+  EXPECT_LT(trials, 180u);
+}
+
 // A plain round gives one token of nine, so each round of such a trial costs most of what it takes.
 TEST(LengthSearch, NoDraftThatIsFarWorseIsTriedBriefly) {
   LengthSearch search(8);
