@@ -25,9 +25,10 @@
 //
 // What trials cost is bounded; rounds that end after their trial count, too. First trials may cost
 // kFirstCredit phases together. A further trial of a length waits until the steady rounds since have
-// earned it, at kTrialShare of their time, and the wait doubles with each trial of that length that was
-// clearly worse. A length is given up only for a gain of kGain or more, and of more than the error of
-// the measurement; none at all only for more than 1.5 errors, and for none half of one suffices.
+// earned it, at kTrialShare of their time, and the wait doubles with each trial of that length that
+// changed nothing, and more often where it was clearly worse. A length is given up only for a gain of
+// kGain or more, and of more than the error of the measurement; none at all only for more than 1.5
+// errors, and for none half of one suffices.
 //
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
