@@ -59,6 +59,12 @@ double MinConfidence(double chain) {
   return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
 }
 
+// Seconds by the target's own curve; 0: not known.
+double ReportedPass(const LengthInputs& inputs, double rows) {
+  return absl::ToDoubleSeconds(
+      inputs.pass_time(static_cast<uint32_t>(std::max(1.0, std::ceil(rows)))));
+}
+
 uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
 
 }  // namespace
@@ -97,7 +103,7 @@ uint32_t LengthGroup::LevelOf(double sequences, uint32_t context) {
 }
 
 // A new load or context takes over what is known of the nearest one.
-LengthGroup::Level& LengthGroup::At(uint32_t level, double sequences, const LengthInputs& inputs) {
+LengthGroup::Level& LengthGroup::At(uint32_t level, const LengthInputs& inputs) {
   Level& at = levels_[level];
   if (at.search != nullptr) return at;
   const Level* near = nullptr;
@@ -111,7 +117,7 @@ LengthGroup::Level& LengthGroup::At(uint32_t level, double sequences, const Leng
     near = &levels_[other];
   }
   if (near == nullptr) {
-    at.search = std::make_unique<LengthSearch>(FirstShape(at, kFirst, sequences, inputs));
+    at.search = std::make_unique<LengthSearch>(FirstShape(at, kFirst, inputs));
     return at;
   }
   at.draft = near->draft;
@@ -124,25 +130,23 @@ LengthGroup::Level& LengthGroup::At(uint32_t level, double sequences, const Leng
   at.trust = near->trust;
   at.acceptance = near->acceptance;
   at.acceptance.Fade(kOthersWeight);
-  const uint32_t first = FirstShape(at, near->search->best(), sequences, inputs);
+  const uint32_t first = FirstShape(at, near->search->best(), inputs);
   at.search = std::make_unique<LengthSearch>(first);
   return at;
 }
 
-uint32_t LengthGroup::FirstShape(const Level& level, uint32_t found, double sequences,
+uint32_t LengthGroup::FirstShape(const Level& level, uint32_t found,
                                  const LengthInputs& inputs) const {
-  const auto pass_time = [&](double rows) {
-    return absl::ToDoubleSeconds(inputs.pass_time(static_cast<uint32_t>(std::ceil(rows))));
-  };
+  const auto pass_time = [&](double rows) { return ReportedPass(inputs, rows); };
   if (pass_time(1) <= 0) return found;  // without the curve the model knows too little
-  const ByShape tokens = Tokens(level);
-  const ByShape times = RoundTimes(Parts(level, sequences), pass_time);
-  const auto value = [&](uint32_t shape) { return tokens[shape] / times[shape]; };
-  uint32_t first = found;
-  for (uint32_t k = 0; k <= std::min(kFirst, inputs.max_draft_tokens); ++k) {
-    if (value(k) > value(first)) first = k;
+  ByShape tokens = Tokens(level);
+  for (uint32_t i = 0; i < kShapes; ++i) {
+    const bool is_short = i <= std::min(kFirst, inputs.max_draft_tokens);
+    if (!is_short && i != found) tokens[i] = LengthSearch::kNotOffered;
   }
-  return value(first) > kClearly * value(found) ? first : found;
+  const ByShape times = RoundTimes(Parts(level, load_), pass_time);
+  const uint32_t best = BestShape(tokens, times);
+  return tokens[best] / times[best] > kClearly * tokens[found] / times[found] ? best : found;
 }
 
 ByShape LengthGroup::Tokens(const Level& level) const {
@@ -185,7 +189,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   if (load_ == 0) load_ = sequences;
   Average(sequences, load_);
   const uint32_t level = LevelOf(load_, inputs.context);
-  Level& at = At(level, load_, inputs);
+  Level& at = At(level, inputs);
   if (std::exchange(at.due, false)) Advance(at, std::max(load_, at.pass_sequences), inputs);
   if (sequence.level != level || sequence.phase != at.search->phase()) {
     sequence = {level, at.search->phase()};
@@ -267,8 +271,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {
   // The target's own curve; without one, half of a measured pass is fixed, and half follows rows.
   const auto pass_time = [&](double rows) {
-    const double reported = absl::ToDoubleSeconds(
-        inputs.pass_time(static_cast<uint32_t>(std::max(1.0, std::ceil(rows)))));
+    const double reported = ReportedPass(inputs, rows);
     if (reported > 0) return reported;
     if (level.pass <= 0 || level.pass_rows <= 0) return kFirstPass;
     return level.pass * (0.5 + 0.5 * rows / level.pass_rows);

@@ -81,11 +81,11 @@ class LengthGroup {
   };
 
   static uint32_t LevelOf(double sequences, uint32_t context);
-  Level& At(uint32_t level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
+  Level& At(uint32_t level, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   // What a new load or context begins with: `found`, the best shape of the nearest one, or a short chain that the
   // model says is clearly better here.
-  uint32_t FirstShape(const Level& level, uint32_t found, double sequences,
-                      const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
+  uint32_t FirstShape(const Level& level, uint32_t found, const LengthInputs& inputs) const
+      TANDEM_REQUIRES(mutex_);
   RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   ByShape Tokens(const Level& level) const TANDEM_REQUIRES(mutex_);

@@ -278,10 +278,10 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   Judge(tokens, times);
   if (best_ != before) {
     one.fails = 0;
+    tried_[before].since = 0;
   } else if (one.fails < (gain < -error ? kMaxFails : kMaxUndecided)) {
     ++one.fails;
   }
-  if (best_ != before) tried_[before].since = 0;
 }
 
 // a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
