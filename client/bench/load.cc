@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <unordered_set>
 #include <utility>
 
@@ -20,6 +21,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr uint32_t kRequestsAChannel = 64;
 constexpr uint32_t kMaxChannels = 16;
+constexpr int kDeltasToBegin = 2;  // a draft reads its prompt for the second
 // A service that refuses most requests may never let enough of them end well.
 constexpr double kWindowsWithFailures = 3;
 constexpr std::chrono::seconds kConnectWithin(5);
@@ -88,8 +90,8 @@ class LoadSource::Running {
         if (tokens_ == 0) {
           first_token_ = now;
           first_tokens_ = tokens;
-          owner_.Began();
         }
+        if (++deltas_ == kDeltasToBegin) owner_.Began();
         tokens_ += tokens;
         last_token_ = now;
         owner_.Tokens(tokens);
@@ -106,8 +108,8 @@ class LoadSource::Running {
       if (end.ok() && !complete_) {
         end = absl::InternalError("the stream ended without its last message");
       }
+      if (deltas_ < kDeltasToBegin) owner_.Began();  // and ended: nobody waits for it
       if (tokens_ == 0) {
-        owner_.Began();  // and ended: nobody waits for its first token
         if (end.ok()) end = absl::InternalError("no token came");
       } else {
         record_.first_token_ms = MillisecondsBetween(started_, first_token_);
@@ -128,6 +130,7 @@ class LoadSource::Running {
     SteadyClock::time_point started_, first_token_, last_token_;
     int first_tokens_ = 0;  // in the first delta
     int tokens_ = 0;
+    int deltas_ = 0;
     bool complete_ = false;
     RequestRecord record_;
   };
@@ -157,7 +160,7 @@ class LoadSource::Running {
     call->Begin();
   }
 
-  // A request of the run has its first token, or ended without one.
+  // A request of the run has written twice, or ended before.
   void Began() TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
     ++begun_;
@@ -247,6 +250,16 @@ class LoadSource::Running {
   uint64_t ended_in_window_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint64_t to_replace_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
+
+// Neighbours in the order of requests, which may have like prompts, are far apart: multiples of the golden ratio.
+uint32_t StaggeredTokens(uint64_t index, uint32_t concurrency, uint32_t max_tokens) {
+  if (index + 1 >= concurrency)
+    return max_tokens;  // the last of the first ones, too: the only one writes them all
+  constexpr double kGolden = 0.6180339887498949;
+  const double place = static_cast<double>(index + 1) * kGolden;
+  const double share = place - std::floor(place);
+  return std::max(2u, static_cast<uint32_t>(std::lround(share * max_tokens)));
+}
 
 LoadSource::LoadSource(const std::string& address, uint32_t max_concurrency,
                        const transport::ChannelSecurity& security) {

@@ -156,8 +156,9 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
       plan.window = window;
       plan.min_ended = ended;
       plan.cancelled = WasCancelled;
-      plan.request = [&options, &prompts, mode](uint64_t index) {
+      plan.request = [&options, &prompts, mode, concurrency](uint64_t index) {
         v1::GenerateRequest request = MakeRequest(options, prompts[index % prompts.size()]);
+        request.set_max_tokens(StaggeredTokens(index, concurrency, request.max_tokens()));
         mode.Apply(request);
         return request;
       };

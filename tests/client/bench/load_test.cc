@@ -171,6 +171,23 @@ class ScriptedService final : public v1::Generation::CallbackService {
   Counts counts_ TANDEM_GUARDED_BY(mutex_);
 };
 
+// Without this all texts of a run without a draft would begin and end in the same passes.
+TEST(StaggeredTokens, SpreadsTheFirstRequestsOverALength) {
+  constexpr uint32_t kConcurrency = 64, kMaxTokens = 64;
+  std::vector<int> tenths(10);
+  for (uint32_t i = 0; i + 1 < kConcurrency; ++i) {
+    const uint32_t tokens = StaggeredTokens(i, kConcurrency, kMaxTokens);
+    ASSERT_GE(tokens, 2u);
+    ASSERT_LE(tokens, kMaxTokens);
+    ++tenths[std::min(9u, tokens * 10 / kMaxTokens)];
+  }
+  EXPECT_THAT(tenths, ::testing::Each(::testing::AllOf(::testing::Ge(4), ::testing::Le(9))));
+  for (const uint64_t later : {kConcurrency - 1, kConcurrency, 10 * kConcurrency}) {
+    EXPECT_EQ(StaggeredTokens(later, kConcurrency, kMaxTokens), kMaxTokens);
+  }
+  EXPECT_EQ(StaggeredTokens(0, /*concurrency=*/1, kMaxTokens), kMaxTokens);
+}
+
 class LoadSourceTest : public ::testing::Test {
  protected:
   LoadSourceTest() {
