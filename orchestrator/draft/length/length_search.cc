@@ -50,8 +50,14 @@ constexpr double kDreadful = -0.9;  // one whose very first rounds have so littl
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
+// Where the trial's length seems better, but by less than the error, the next trial waits no longer than this one did:
+// up to so often in a row, and until the error is so small that it is a tie.
+constexpr double kExact = 0.03;
+constexpr uint32_t kMaxOpen = 8;
+constexpr double kChangeError = 0.5;   // of what the best length's rounds changed by during a trial
 constexpr uint32_t kMaxFails = 6;      // the wait doubles so often
 constexpr uint32_t kMaxUndecided = 4;  // and so often where a trial is not clearly worse
+constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length
 
 }  // namespace
 
@@ -164,9 +170,13 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       trial_time_ = mean;
       trial_error_ = Error(sequences);
       return Begin(Phase::kAfter);
-    case Phase::kAfter:
+    case Phase::kAfter: {
+      // A machine that changes its speed may have done so when the trial began, or when it ended.
+      const double change = kChangeError * std::log(mean / before_);
       before_ += kAfterWeight * (mean - before_);
-      return EndTrial(tokens, times, std::hypot(trial_error_, Error(sequences)));
+      return EndTrial(tokens, times,
+                      std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change));
+    }
   }
 }
 
@@ -222,6 +232,7 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   first_credit_ *= kFirstFade;
   for (Tried& one : tried_) one.since += 1;
   if (tried_[best_].trials == 0) tried_[best_].trials = 1;
+  if (confirms_ == 0) Anchor();
   const uint32_t before = best_;
   Judge(tokens, times);
   if (best_ != before) {
@@ -247,11 +258,19 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 
+void LengthSearch::Anchor() {
+  Tried& anchor = tried_[best_];
+  if (anchor.error == 0) return;
+  for (Tried& one : tried_) {
+    if (one.trials > 0) one.error = std::hypot(one.error, anchor.error);
+  }
+  anchor.error = 0;
+}
+
 void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double error) {
   Tried& one = tried_[trial_];
   const double ratio = std::log(trial_time_ / before_);
   const double measured = tried_[best_].time + ratio;
-  error = TrialError(error);
   const bool surprise = one.trials > 0 && std::abs(measured - one.time) >
                                               std::max(kSurprise, 3 * std::hypot(one.error, error));
   if (surprise) ForgetOthers();
@@ -277,11 +296,19 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   Begin(Phase::kSteady);
   Judge(tokens, times);
   if (best_ != before) {
-    one.fails = 0;
+    one.fails = one.open = 0;
     tried_[before].since = 0;
-  } else if (one.fails < (gain < -error ? kMaxFails : kMaxUndecided)) {
-    ++one.fails;
+  } else if (IsOpen(tokens, times) && one.open < kMaxOpen) {
+    ++one.open;
+  } else {
+    one.open = 0;
+    if (one.fails < (gain < -error ? kMaxFails : kMaxUndecided)) ++one.fails;
   }
+}
+
+bool LengthSearch::IsOpen(const ByShape& tokens, const ByShape& times) const {
+  const ByShape values = Values(tokens, times);
+  return values[trial_] > values[best_] && tried_[trial_].error > kExact;
 }
 
 // a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
@@ -362,6 +389,8 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
                                                                : better == 0 ? kErrorsToPlain
                                                                              : kErrors);
   if (values[better] < values[best_] + std::max(gain, error)) return;
+  // They failed beside another length.
+  for (Tried& one : tried_) one.fails = std::min(one.fails, kFailsBesideAnother);
   left_ = best_;
   left_time_ = before_;
   confirms_ = before_ > 0 ? kConfirms : 0;
@@ -399,12 +428,13 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
   for (uint32_t k : {0u, 1u}) {
     if (k != best_ && tried_[k].trials == 0 && values[k] + kUnknown > values[best_]) return k;
   }
+  const uint32_t model = BestShape(tokens, times);
   uint32_t next = best_;
   double highest = -1e9;
   for (uint32_t k = 0; k < kShapes; ++k) {
     if (k == best_ || tried_[k].since < Wait(k)) continue;
     const double bonus = Bonus(k);
-    const bool always = k <= 1 || (best_ == 0 && k == likely);
+    const bool always = k <= 1 || k == model || (best_ == 0 && k == likely);
     if (!always && values[k] + bonus < values[best_]) continue;
     if (values[k] + bonus > highest) {
       highest = values[k] + bonus;

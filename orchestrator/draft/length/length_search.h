@@ -21,14 +21,17 @@
 // it stays true while all lengths get slower alike.
 //
 // How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
-// length has no part in. Trials of a length are averaged by their errors (a Kalman filter of one value).
+// length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
+// Kalman filter of one value).
 //
-// What trials cost is bounded; rounds that end after their trial count, too. First trials may cost
-// kFirstCredit phases together. A further trial of a length waits until the steady rounds since have
-// earned it, at kTrialShare of their time, and the wait doubles with each trial of that length that
-// changed nothing, and more often where it was clearly worse. A length is given up only for a gain of
-// kGain or more, and of more than the error of the measurement; none at all only for more than 1.5
-// errors, and for none half of one suffices.
+// What trials cost is bounded; rounds that end after their trial count, too. First trials may cost kFirstCredit phases
+// together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their
+// time. The wait doubles with each trial of that length that changed nothing, and more often where it was clearly worse.
+// It does not where the length seems better, but by less than the error. None, one candidate and what the model takes for
+// the best are tried again whatever their trials have shown: the machine may have been slow at that moment.
+//
+// A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
+// for more than 1.5 errors, and for none half of one suffices.
 //
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
@@ -95,11 +98,17 @@ class LengthSearch {
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
+  // Trials compare with the best length. So from now on its error is that of the others: left where it is, an error
+  // that came with the change would never get smaller, and stand against any other length.
+  void Anchor();
   double Error(uint32_t sequences) const;
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
   void Steady(const ByShape& tokens, const ByShape& times);
-  void EndTrial(const ByShape& tokens, const ByShape& times, double error);
+  void EndTrial(const ByShape& tokens, const ByShape& times,
+                double error);  // `error`: of its time's ratio
+  // Whether the trial that ended left it open if its length is the better one.
+  bool IsOpen(const ByShape& tokens, const ByShape& times) const;
   void Judge(const ByShape& tokens, const ByShape& times);
   uint32_t NextTrial(const ByShape& tokens, const ByShape& times) const;
   double Wait(uint32_t length) const;
@@ -109,12 +118,13 @@ class LengthSearch {
   ByShape Values(const ByShape& tokens, const ByShape& times) const;
 
   // Of each length: logarithm of its time against a common origin, trials so far, how many of the
-  // last changed nothing, phases since the last one, and what it cost.
+  // last changed nothing and how many left it open, phases since the last one, and what it cost.
   struct Tried {
     double time = 0;
     double error = 0;  // standard deviation of it
     uint32_t trials = 0;
     uint32_t fails = 0;
+    uint32_t open = 0;
     double since = 1e9;
     double cost = 0;  // of the last trial, in phases of the best length
   };

@@ -324,6 +324,31 @@ TEST(LengthSearch, ATieIsTriedEverMoreRarely) {
   EXPECT_LT(trials, 180u);
 }
 
+// A machine is slow and fast in turn for a while, and then even. What was found meanwhile may be wrong, and must not
+// stay. 40 searches, of 100 uneven phases and 500 even ones each.
+TEST(LengthSearch, WhatAnUnevenTimeHasShownIsTriedAgain) {
+  const ByShape tokens = TokensAt(0.7);
+  const ByShape time = Straight(1, 0.15);
+  const auto speed = [&](uint32_t length) { return tokens[length] / time[length]; };
+  double best = 0;
+  for (uint32_t k = 0; k < kShapes; ++k) best = std::max(best, speed(k));
+  constexpr int kPhase = 24, kUneven = 100 * kPhase, kAll = 600 * kPhase;
+  int lost = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    LengthSearch search(4);
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> noise;
+    double slowness = 1;
+    for (int i = 0; i < kAll; ++i) {
+      if (i % 20 == 0) slowness = std::exp((i < kUneven ? 0.5 : 0.05) * noise(random));
+      if (i >= kUneven && speed(search.best()) < 0.9 * best) ++lost;
+      const double seconds = slowness * time[search.length()];
+      if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
+    }
+  }
+  EXPECT_LT(lost, 0.04 * 40 * (kAll - kUneven));
+}
+
 // A plain round gives one token of nine, so each round of such a trial costs most of what it takes.
 TEST(LengthSearch, NoDraftThatIsFarWorseIsTriedBriefly) {
   LengthSearch search(8);
