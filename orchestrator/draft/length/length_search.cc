@@ -21,6 +21,8 @@ constexpr double kStepBonus = 0.03;
 constexpr double kMaxBonus = 0.2;
 constexpr double kPlain = 0.01;  // so much must a draft win to replace none
 constexpr double kWait = 8;      // phases from a trial of a length to its next
+// The wait beside plain decoding grows by so much with each phase that a trial took.
+constexpr double kWaitOfPlain = 0.5;
 constexpr double kMaxCredit = 24;
 constexpr double kMaxError = 0.05;  // of a trial, by how its own rounds differ
 constexpr double kMaxStep = 0.7;    // from one steady phase to the next that counts, logarithm
@@ -168,6 +170,7 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       return Steady(tokens, times);
     case Phase::kTrial:
       trial_time_ = mean;
+      tried_[trial_].took = 1 + static_cast<double>(all_count_) / PhaseRounds(sequences);
       trial_error_ = Error(sequences);
       return Begin(Phase::kAfter);
     case Phase::kAfter: {
@@ -403,7 +406,9 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
 
 double LengthSearch::Wait(uint32_t length) const {
   const Tried& one = tried_[length];
-  return one.trials == 0 ? 0 : kWait * std::exp2(one.fails);
+  const double wait = kWait * std::exp2(one.fails);
+  if (one.trials == 0) return 0;
+  return best_ == 0 ? wait * std::max(1.0, kWaitOfPlain * one.took) : wait;
 }
 
 double LengthSearch::Bonus(uint32_t length) const {

@@ -27,8 +27,10 @@
 // What trials cost is bounded; rounds that end after their trial count, too. First trials may cost kFirstCredit phases
 // together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their
 // time. The wait doubles with each trial of that length that changed nothing, and more often where it was clearly worse.
-// It does not where the length seems better, but by less than the error. None, one candidate and what the model takes for
-// the best are tried again whatever their trials have shown: the machine may have been slow at that moment.
+// It does not where the length seems better, but by less than the error. Beside plain decoding it grows with the time
+// that the last trial took: with many sequences that is several phases, and more until they are in step again.
+// None, one candidate and what the model takes for the best are tried again whatever their trials have shown, because the
+// machine may have been slow at that moment.
 //
 // A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
 // for more than 1.5 errors, and for none half of one suffices.
@@ -127,6 +129,7 @@ class LengthSearch {
     uint32_t open = 0;
     double since = 1e9;
     double cost = 0;  // of the last trial, in phases of the best length
+    double took = 0;  // the last trial and the rounds after it, in phases
   };
   static void Blend(double measured, double error, double max_weight, Tried& one);
 
