@@ -253,8 +253,8 @@ class LoadSource::Running {
 
 // Neighbours in the order of requests, which may have like prompts, are far apart: multiples of the golden ratio.
 uint32_t StaggeredTokens(uint64_t index, uint32_t concurrency, uint32_t max_tokens) {
-  if (index + 1 >= concurrency)
-    return max_tokens;  // the last of the first ones, too: the only one writes them all
+  // One of the first requests writes all, too: at a concurrency of 1 it is the only one.
+  if (index + 1 >= concurrency) return max_tokens;
   constexpr double kGolden = 0.6180339887498949;
   const double place = static_cast<double>(index + 1) * kGolden;
   const double share = place - std::floor(place);

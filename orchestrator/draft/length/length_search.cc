@@ -406,8 +406,8 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
 
 double LengthSearch::Wait(uint32_t length) const {
   const Tried& one = tried_[length];
-  const double wait = kWait * std::exp2(one.fails);
   if (one.trials == 0) return 0;
+  const double wait = kWait * std::exp2(one.fails);
   return best_ == 0 ? wait * std::max(1.0, kWaitOfPlain * one.took) : wait;
 }
 

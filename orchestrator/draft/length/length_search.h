@@ -107,8 +107,8 @@ class LengthSearch {
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
   void Steady(const ByShape& tokens, const ByShape& times);
-  void EndTrial(const ByShape& tokens, const ByShape& times,
-                double error);  // `error`: of its time's ratio
+  // `error`: of the logarithm of the trial's time against the best length's.
+  void EndTrial(const ByShape& tokens, const ByShape& times, double error);
   // Whether the trial that ended left it open if its length is the better one.
   bool IsOpen(const ByShape& tokens, const ByShape& times) const;
   void Judge(const ByShape& tokens, const ByShape& times);
