@@ -71,7 +71,10 @@ class LoadSource::Running {
   class Call final : public grpc::ClientReadReactor<v1::GenerateReply> {
    public:
     Call(Running& owner, uint64_t index, bool counted)
-        : owner_(owner), counted_(counted), request_(owner.plan_.request(index)) {
+        : owner_(owner),
+          first_(index < owner.plan_.concurrency),
+          counted_(counted),
+          request_(owner.plan_.request(index)) {
       auto& stubs = owner_.source_.stubs_;
       started_ = SteadyClock::now();
       stubs[index % stubs.size()]->async()->Generate(&context_, &request_, this);
@@ -91,7 +94,7 @@ class LoadSource::Running {
           first_token_ = now;
           first_tokens_ = tokens;
         }
-        if (++deltas_ == kDeltasToBegin) owner_.Began();
+        if (++deltas_ == kDeltasToBegin && first_) owner_.Began();
         tokens_ += tokens;
         last_token_ = now;
         owner_.Tokens(tokens);
@@ -108,7 +111,7 @@ class LoadSource::Running {
       if (end.ok() && !complete_) {
         end = absl::InternalError("the stream ended without its last message");
       }
-      if (deltas_ < kDeltasToBegin) owner_.Began();  // and ended: nobody waits for it
+      if (deltas_ < kDeltasToBegin && first_) owner_.Began();  // and ended: nobody waits for it
       if (tokens_ == 0) {
         if (end.ok()) end = absl::InternalError("no token came");
       } else {
@@ -123,6 +126,7 @@ class LoadSource::Running {
 
    private:
     Running& owner_;
+    const bool first_;  // one of those that the run begins with
     const bool counted_;
     const v1::GenerateRequest request_;
     grpc::ClientContext context_;
@@ -160,7 +164,7 @@ class LoadSource::Running {
     call->Begin();
   }
 
-  // A request of the run has written twice, or ended before.
+  // One of the first requests has written twice, or ended before.
   void Began() TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
     ++begun_;
