@@ -117,7 +117,7 @@ function(tandem_tests NAME)
   tandem_unite_folders(sources ${program} ${ARG_SRCS})
   add_executable(${program} ${sources})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(${program} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS} tandem::test_main GTest::gmock GTest::gtest
     tandem_compile_options)
   tandem_precompile(${program})
   tandem_register_tests(${program} PREFIX ${NAME} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}

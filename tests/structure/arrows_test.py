@@ -7,7 +7,9 @@ import arrows
 
 
 def tree(files):
-    root = pathlib.Path(tempfile.mkdtemp())
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    root = pathlib.Path(folder.name)
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
