@@ -172,6 +172,7 @@ bool DraftLink::OnOpened(base::DraftAttempt attempt, const DraftLimits& limits) 
   if (!std::exchange(switched_, false) && attempt_ > kFirstAttempt) ++reconnections_;
   state_ = State::kReady;
   limits_ = limits;
+  was_opened_ = true;
   return true;
 }
 

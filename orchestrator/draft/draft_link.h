@@ -64,8 +64,9 @@ class DraftLink {
   std::optional<PlainCause> absent() const;
   // The number of the attempt. It rises with every Open.
   base::DraftAttempt attempt() const { return attempt_; }
-  // The limits of the draft that was opened last.
+  // The limits of the draft that was opened last; none was before `was_opened`.
   const DraftLimits& limits() const { return limits_; }
+  bool was_opened() const { return was_opened_; }
   // The round of the attempt's last Advance; 0 if there was none.
   uint64_t round() const { return round_; }
   // How often a draft was opened after a loss, another one or the same.
@@ -129,6 +130,7 @@ class DraftLink {
   // State of the attempt.
   base::DraftAttempt attempt_{};
   DraftLimits limits_;
+  bool was_opened_ = false;
   uint64_t round_ = 0;
   uint32_t told_ = 0;     // committed tokens that the draft was told
   absl::Duration usual_;  // from an Advance to its answer; average; zero: unknown

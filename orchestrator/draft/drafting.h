@@ -70,6 +70,9 @@ class Drafting {
   uint32_t reconnections() const { return link_.reconnections(); }
   // Nodes of the trees that the draft makes for this request; 0: chains alone, or it is not known.
   uint32_t max_nodes() const { return link_.limits().max_nodes; }
+  // It can end chains by its confidence; false, too, where that is not known.
+  bool ends_by_confidence() const { return link_.limits().ends_by_confidence; }
+  bool is_known() const { return link_.was_opened(); }
 
  private:
   std::optional<Drafted> SendAdvance();

@@ -164,6 +164,8 @@ uint32_t SpeculationLoop::CandidatesWanted() {
           request_->auto_nodes
               ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
               : 0,
+      .ends_by_confidence = drafting_.ends_by_confidence(),
+      .draft_is_known = drafting_.is_known(),
       .context = committed_.size()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;

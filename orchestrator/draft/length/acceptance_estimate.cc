@@ -17,12 +17,6 @@ void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepte
     asked_[i] += 1;
     if (i < came) came_[i] += 1;
   }
-  if (came_tested_ >= kMemory) {
-    came_tested_ *= 0.5;
-    came_accepted_ *= 0.5;
-  }
-  came_tested_ += std::min(came, accepted + 1);
-  came_accepted_ += accepted;
   for (uint32_t i = 0; i < std::min(asked, accepted + 1); ++i) {
     if (tested_[i] >= kMemory) {
       tested_[i] *= 0.5;
@@ -43,7 +37,6 @@ void AcceptanceEstimate::Fade(double tests) {
     fade(tested_[i], accepted_[i]);
     fade(asked_[i], came_[i]);
   }
-  fade(came_tested_, came_accepted_);
 }
 
 double AcceptanceEstimate::At(uint32_t position) const {

@@ -30,9 +30,6 @@ class AcceptanceEstimate {
   // Expected tokens of a block of which `asked` were asked for: drafts may end blocks early. `asked` before any.
   double Drafted(uint32_t asked) const;
 
-  // Accepted tokens over tested ones, of those that came alone.
-  double drafted_alpha() const { return (came_accepted_ + 2 * kPrior) / (came_tested_ + 2); }
-
   // Accepted tokens over tokens that were tested, all positions together; kPrior before any.
   double alpha() const;
   bool empty() const { return tested_[0] == 0; }
@@ -46,8 +43,6 @@ class AcceptanceEstimate {
   std::array<double, kMaxDraftTokens> accepted_{};
   std::array<double, kMaxDraftTokens> asked_{};
   std::array<double, kMaxDraftTokens> came_{};
-  double came_tested_ = 0;
-  double came_accepted_ = 0;
 };
 
 }  // namespace tandem::orchestrator

@@ -1,6 +1,6 @@
-// The shapes that a length policy chooses among: chains of 0 to kMaxDraftTokens draft tokens, and a few
-// trees. Shapes 0 to kMaxDraftTokens are the chains of as many tokens; the trees follow, each with more
-// nodes than the one before.
+// The shapes that a length policy chooses among: chains of 0 to kMaxDraftTokens draft tokens, chains that end where
+// their draft is in doubt, and a few trees. Shapes 0 to kMaxDraftTokens are the chains of as many tokens. Those that end
+// by confidence follow, each at less of it than the one before, and the trees, each with more nodes.
 //
 // How long a path of a tree may be was chosen, and not measured: the draft has a pass for each token of it, and
 // in trees that are grown best node first most paths end before.
@@ -16,19 +16,34 @@
 namespace tandem::orchestrator {
 
 struct DraftShape {
-  uint32_t tokens = 0;  // on the longest path
-  uint32_t nodes = 0;   // of a tree; 0: a chain
+  uint32_t tokens = 0;        // on the longest path
+  uint32_t nodes = 0;         // of a tree; 0: a chain
+  double min_confidence = 0;  // LengthChoice::min_confidence
 };
 
+inline constexpr std::array<double, 5> kConfidences = {0.4, 0.2, 0.1, 0.05, 0.02};
+// Most chains end before. Rounds that have room for fewer candidates do not count in a trial, so with more short texts
+// would say little of these shapes.
+inline constexpr uint32_t kConfidentTokens = 8;
+
 inline constexpr std::array<DraftShape, 4> kTreeShapes = {{{4, 8}, {6, 16}, {8, 32}, {10, 64}}};
-inline constexpr uint32_t kChainShapes = kMaxDraftTokens + 1;
-inline constexpr uint32_t kShapes = kChainShapes + kTreeShapes.size();
+inline constexpr uint32_t kFirstConfident = kMaxDraftTokens + 1;
+inline constexpr uint32_t kFirstTree = kFirstConfident + kConfidences.size();
+// The chain in the middle of those that end by confidence.
+inline constexpr uint32_t kMiddleConfident = kFirstConfident + kConfidences.size() / 2;
+inline constexpr uint32_t kShapes = kFirstTree + kTreeShapes.size();
 // Fewer nodes than these are no tree for a policy.
 inline constexpr uint32_t kMinPolicyNodes = kTreeShapes.front().nodes;
 
-constexpr bool IsTree(uint32_t shape) { return shape >= kChainShapes; }
+constexpr bool IsTree(uint32_t shape) { return shape >= kFirstTree; }
+constexpr bool IsConfident(uint32_t shape) { return shape >= kFirstConfident && !IsTree(shape); }
+constexpr bool AreOfOneKind(uint32_t a, uint32_t b) {
+  return IsTree(a) == IsTree(b) && IsConfident(a) == IsConfident(b);
+}
 constexpr DraftShape ShapeOf(uint32_t shape) {
-  return IsTree(shape) ? kTreeShapes[shape - kChainShapes] : DraftShape{shape, 0};
+  if (IsTree(shape)) return kTreeShapes[shape - kFirstTree];
+  if (IsConfident(shape)) return {kConfidentTokens, 0, kConfidences[shape - kFirstConfident]};
+  return {shape};
 }
 
 using ByShape = std::array<double, kShapes>;

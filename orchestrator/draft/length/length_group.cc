@@ -10,25 +10,11 @@ namespace {
 
 constexpr double kForget = 0.98;  // of the line through the draft's times, a round
 constexpr double kWeight = 0.05;  // of a new time or load in a moving average
-// Below the one nearly nothing ends; above the other a block would have one candidate, as with a length of 1.
-constexpr double kLowestConfidence = 0.05;
-constexpr double kHighestConfidence = 0.9;
 constexpr double kFirstPass = 10e-3;
 constexpr double kClearly = 1.1;  // so much better must a shape be by the model to begin with it
-// A confidence that is nearer to the one in force than this does not replace it. The times that it follows from are
-// means of few rounds, so it is averaged over phases.
-constexpr double kOtherConfidence = 0.15;
-constexpr double kConfidenceWeight = 0.1;
-// A draft may doubt too much. So many blocks that ended early tell, and fewer where it is beyond chance.
-constexpr double kEnded = 200;
-constexpr double kMinEnded = 16;
-constexpr double kChanceErrors = 3;  // standard errors; it is asked behind each phase
-constexpr double kTrustStep = 2;
-constexpr double kTooMuchTrust = 5;  // where so many times fewer stand
-constexpr double kLowestTrust = 1.0 / 16;
 // Candidates that a longer block has to have more.
 constexpr double kAnother = 0.05;
-// Tests a position that are kept of another load, or of another confidence.
+// Tests a position that are kept of another load.
 constexpr double kOthersWeight = 64;
 
 void Average(double measured, double weight, double& average) {
@@ -53,10 +39,6 @@ bool IsDraftsFault(const RoundRecord& round) {
       break;
   }
   return false;
-}
-
-double MinConfidence(double chain) {
-  return chain < kLowestConfidence ? 0 : std::min(chain, kHighestConfidence);
 }
 
 // Seconds by the target's own curve; 0: not known.
@@ -126,8 +108,7 @@ LengthGroup::Level& LengthGroup::At(uint32_t level, const LengthInputs& inputs) 
   at.pass = near->pass;
   at.pass_rows = near->pass_rows;
   at.pass_sequences = near->pass_sequences;
-  at.min_confidence = near->min_confidence;
-  at.trust = near->trust;
+  at.confident = near->confident;
   at.acceptance = near->acceptance;
   at.acceptance.Fade(kOthersWeight);
   const uint32_t first = FirstShape(at, near->search->best(), inputs);
@@ -139,53 +120,71 @@ uint32_t LengthGroup::FirstShape(const Level& level, uint32_t found,
                                  const LengthInputs& inputs) const {
   const auto pass_time = [&](double rows) { return ReportedPass(inputs, rows); };
   if (pass_time(1) <= 0) return found;  // without the curve the model knows too little
-  ByShape tokens = Tokens(level);
+  const Expected expected = Expect(level, load_, pass_time);
+  ByShape tokens = expected.tokens;
   for (uint32_t i = 0; i < kShapes; ++i) {
     const bool is_short = i <= std::min(kFirst, inputs.max_draft_tokens);
     if (!is_short && i != found) tokens[i] = LengthSearch::kNotOffered;
   }
-  const ByShape times = RoundTimes(Parts(level, load_), pass_time);
+  const ByShape times = RoundTimes(expected.parts, pass_time);
   const uint32_t best = BestShape(tokens, times);
   return tokens[best] / times[best] > kClearly * tokens[found] / times[found] ? best : found;
 }
 
-ByShape LengthGroup::Tokens(const Level& level) const {
-  const double longest_chain = level.acceptance.Tokens(kMaxDraftTokens);
-  ByShape tokens;
-  for (uint32_t i = 0; i < kShapes; ++i) {
-    tokens[i] = IsTree(i) ? trees_.Tokens(i, longest_chain) : level.acceptance.Tokens(i);
-  }
-  return tokens;
-}
-
-ByShape LengthGroup::OfferedTokens(const Level& level, const LengthInputs& inputs) const {
-  ByShape tokens = Tokens(level);
-  for (uint32_t i = 0; i < kShapes; ++i) {
-    const DraftShape shape = ShapeOf(i);
-    const bool fits = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
-    // Where blocks end before, a longer one is the same block: to compare them is to compare noise.
-    const bool adds = IsTree(i) || i <= 1 || i == level.search->best() ||
-                      level.acceptance.Drafted(i) - level.acceptance.Drafted(i - 1) > kAnother;
-    if (!fits || !adds) tokens[i] = LengthSearch::kNotOffered;
-  }
-  return tokens;
-}
-
-RoundParts LengthGroup::Parts(const Level& level, double sequences) const {
-  RoundParts parts;
+LengthGroup::Expected LengthGroup::Expect(const Level& level, double sequences,
+                                          absl::FunctionRef<double(double)> pass_time) const {
+  Expected expected;
+  RoundParts& parts = expected.parts;
   parts.sequences = std::max(1.0, sequences);
   parts.draft_fixed = level.draft.Fixed();
   parts.draft_token = level.draft.PerToken();
   parts.draft_network = std::max(0.0, level.draft_network);
   parts.target_network = std::max(0.0, level.target_network);
-  for (uint32_t i = 0; i < kShapes; ++i) {
-    parts.drafted[i] = IsTree(i) ? trees_.Nodes(i) : level.acceptance.Drafted(i);
+  ByShape& tokens = expected.tokens;
+  tokens.fill(LengthSearch::kNotOffered);
+  for (uint32_t i = 0; i <= kMaxDraftTokens; ++i) {
+    tokens[i] = level.acceptance.Tokens(i);
+    parts.drafted[i] = level.acceptance.Drafted(i);
   }
-  return parts;
+  // Until a chain that ends by confidence was seen, it is expected to be as good as the best other one.
+  const uint32_t chain = std::max(1u, BestShape(tokens, RoundTimes(parts, pass_time)));
+  for (uint32_t i = kFirstConfident; i < kFirstTree; ++i) {
+    tokens[i] = level.confident.Tokens(i, tokens[chain]);
+    parts.drafted[i] = level.confident.Candidates(i, parts.drafted[chain]);
+  }
+  for (uint32_t i = kFirstTree; i < kShapes; ++i) {
+    tokens[i] = trees_.Tokens(i, tokens[kMaxDraftTokens]);
+    parts.drafted[i] = trees_.Nodes(i);
+  }
+  return expected;
 }
 
-LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence) {
+// What the peers take, and what is another block than the one before.
+void LengthGroup::LeaveOut(const Level& level, const LengthInputs& inputs, ByShape& tokens) const {
+  for (uint32_t i = 0; i < kShapes; ++i) {
+    const DraftShape shape = ShapeOf(i);
+    bool offered = shape.tokens <= inputs.max_draft_tokens && shape.nodes <= inputs.max_nodes;
+    if (IsConfident(i)) {
+      // The others are expected to be as the first one.
+      offered = ends_by_confidence_ && inputs.ends_by_confidence &&
+                (i == kMiddleConfident || !level.confident.empty());
+    } else if (i > 1 && i <= kMaxDraftTokens && i != level.search->best()) {
+      // Where blocks end before, a longer one is the same block: to compare them is to compare noise.
+      offered = offered && level.acceptance.Drafted(i) - level.acceptance.Drafted(i - 1) > kAnother;
+    }
+    if (!offered) tokens[i] = LengthSearch::kNotOffered;
+  }
+}
+
+LengthChoice LengthGroup::Next(uint32_t sequences, LengthInputs inputs, Sequence& sequence) {
   concurrency::MutexLock lock(mutex_);
+  if (inputs.draft_is_known) {
+    max_nodes_ = inputs.max_nodes;
+    draft_ends_by_confidence_ = inputs.ends_by_confidence;
+  } else {
+    inputs.max_nodes = max_nodes_;
+    inputs.ends_by_confidence = draft_ends_by_confidence_;
+  }
   if (load_ == 0) load_ = sequences;
   Average(sequences, load_);
   const uint32_t level = LevelOf(load_, inputs.context);
@@ -201,7 +200,7 @@ LengthChoice LengthGroup::Next(uint32_t sequences, const LengthInputs& inputs, S
   choice.tokens = std::min(shape.tokens, inputs.max_draft_tokens);
   choice.nodes = std::min(shape.nodes, inputs.max_nodes);
   choice.trial = at.search->is_trial();
-  if (choice.tokens > 1 && choice.nodes == 0) choice.min_confidence = at.min_confidence;
+  choice.min_confidence = shape.min_confidence;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
   if (!at.acceptance.empty()) choice.estimates.alpha = at.acceptance.alpha();
   if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
@@ -221,16 +220,18 @@ void LengthGroup::CountAccepted(const RoundRecord& round, const Sequence& sequen
     if (round.asked_tokens == round.choice->tokens && IsTree(sequence.shape)) {
       trees_.Observe(sequence.shape, round.draft_tokens, round.accepted_tokens);
     }
-  } else if (round.asked_tokens > 0) {
-    Level& level = levels_[sequence.level];
+    return;
+  }
+  if (round.asked_tokens == 0) return;
+  Level& level = levels_[sequence.level];
+  if (round.choice->min_confidence > 0) {
+    // One that is cut at the text's end is another shape.
+    if (round.asked_tokens == round.choice->tokens && IsConfident(sequence.shape)) {
+      level.confident.Observe(sequence.shape, round.length(), round.accepted_tokens);
+    }
+  } else {
     level.acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
                              round.accepted_tokens);
-    const bool ended_early = !round.cause.has_value() && round.length() < round.asked_tokens;
-    if (ended_early && round.choice->min_confidence > 0 &&
-        round.choice->min_confidence == level.min_confidence) {
-      level.ended += 1;
-      if (round.accepted_tokens == round.length()) level.ended_accepted += 1;
-    }
   }
 }
 
@@ -264,7 +265,6 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     at.search->CountCost(seconds, sequence.shape);
     return;
   }
-  if (!at.search->is_trial()) Average(seconds, at.round);
   at.due = at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_));
 }
 
@@ -276,57 +276,13 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
     if (level.pass <= 0 || level.pass_rows <= 0) return kFirstPass;
     return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
   };
-  const RoundParts parts = Parts(level, sequences);
-  const ByShape tokens = OfferedTokens(level, inputs);
+  Expected expected = Expect(level, sequences, pass_time);
+  LeaveOut(level, inputs, expected.tokens);
+  const auto& [parts, tokens] = expected;
   const ByShape times = RoundTimes(parts, pass_time);
-  const uint32_t before = level.search->best();
   level.search->Advance(tokens, times, Whole(load_));
-  if (level.search->best() != before) level.round = level.worthwhile = -1;
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
-  if (ends_by_confidence_ && !IsTree(level.search->best()) && level.round >= 0) {
-    const double chain = WorthwhileChain(level, parts, pass_time, times);
-    const bool new_trust = CountTrust(chain, level);
-    if (new_trust) level.worthwhile = -1;
-    Average(chain * level.trust, kConfidenceWeight, level.worthwhile);
-    SetMinConfidence(level, MinConfidence(level.worthwhile), new_trust);
-  }
-}
-
-// The next candidate is accepted with the chain before it and by a chance of its own.
-double LengthGroup::WorthwhileChain(const Level& level, const RoundParts& parts,
-                                    absl::FunctionRef<double(double)> pass_time,
-                                    const ByShape& times) {
-  const uint32_t draft_tokens = level.search->best();
-  const double tokens = level.acceptance.Tokens(draft_tokens);
-  // What was measured has what the model does not know of.
-  const double time = std::max(level.round, times[draft_tokens]);
-  return WorthwhileChance(parts, pass_time, draft_tokens, tokens, time) /
-         level.acceptance.drafted_alpha();
-}
-
-// `chain`: the chance of a block behind which one more candidate just pays. All blocks that ended early are below that
-// border. If more of them stand than the border says, the draft doubts too much, and they should have gone on. True
-// if the trust has changed.
-bool LengthGroup::CountTrust(double chain, Level& level) {
-  if (level.ended < kMinEnded) return false;
-  const double stood = level.ended_accepted / level.ended;
-  const double error = std::sqrt(std::max(0.0, chain * (1 - chain)) / level.ended);
-  if (level.ended < kEnded && stood < chain + kChanceErrors * error) return false;
-  const double before = level.trust;
-  level.ended = level.ended_accepted = 0;
-  if (stood > chain) level.trust = std::max(before / kTrustStep, kLowestTrust);
-  if (stood < chain / kTooMuchTrust) level.trust = std::min(before * kTrustStep, 1.0);
-  return level.trust != before;
-}
-
-// Another confidence makes other blocks: with as many tokens asked for they have other ones, and take another time.
-void LengthGroup::SetMinConfidence(Level& level, double min_confidence, bool always) {
-  if (!always && std::abs(min_confidence - level.min_confidence) < kOtherConfidence) return;
-  level.min_confidence = min_confidence;
-  level.ended = level.ended_accepted = 0;
-  level.acceptance.Fade(kOthersWeight);
-  if (level.search->best() > 1) level.search->Renew();
 }
 
 }  // namespace tandem::orchestrator

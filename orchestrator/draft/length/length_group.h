@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/length/acceptance_estimate.h"
+#include "orchestrator/draft/length/confident_estimate.h"
 #include "orchestrator/draft/length/length_search.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/draft/length/round_model.h"
@@ -37,8 +38,9 @@ class LengthGroup {
   // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
   explicit LengthGroup(bool ends_by_confidence = false);
 
-  // The choice for the next round of a sequence, while `sequences` are decoded at the same time.
-  LengthChoice Next(uint32_t sequences, const LengthInputs& inputs, Sequence& sequence);
+  // The choice for the next round of a sequence, while `sequences` are decoded at the same time. Where the sequence does
+  // not know its draft yet, the draft is taken to be able to do what that of the last sequence was.
+  LengthChoice Next(uint32_t sequences, LengthInputs inputs, Sequence& sequence);
 
   // A round was decided that asked. `sequence` is that of its Next.
   void Observe(const RoundRecord& round, Sequence& sequence);
@@ -66,18 +68,15 @@ class LengthGroup {
     Line draft;
     double draft_network = -1, target_network = -1;  // moving averages; negative: unknown
     double pass = 0, pass_rows = 0, pass_sequences = 0;
-    double round = -1;  // time of a round of the best shape, a moving average; negative: unknown
-    AcceptanceEstimate
-        acceptance;    // of chains; a load of its own, because blocks end by its min_confidence
-    bool due = false;  // the search's phase has enough rounds
+    AcceptanceEstimate acceptance;  // of chains of a fixed length
+    ConfidentEstimate confident;    // of those that end by confidence
+    bool due = false;               // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
-    double min_confidence = 0;
-    double worthwhile =
-        -1;  // the chance below which a further candidate costs more than it brings, averaged
-    // What the draft's confidence is multiplied with, 1/16 to 1; and of chains that ended by it since it was set
-    // last, how many there were, and how many were accepted whole.
-    double trust = 1;
-    double ended = 0, ended_accepted = 0;
+  };
+  // Of a round, by its shape.
+  struct Expected {
+    RoundParts parts;
+    ByShape tokens;
   };
 
   static uint32_t LevelOf(double sequences, uint32_t context);
@@ -86,23 +85,19 @@ class LengthGroup {
   // model says is clearly better here.
   uint32_t FirstShape(const Level& level, uint32_t found, const LengthInputs& inputs) const
       TANDEM_REQUIRES(mutex_);
-  RoundParts Parts(const Level& level, double sequences) const TANDEM_REQUIRES(mutex_);
-  void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
-  ByShape Tokens(const Level& level) const TANDEM_REQUIRES(mutex_);
-  // The same, of what the peers take and what is another block than the one before.
-  ByShape OfferedTokens(const Level& level, const LengthInputs& inputs) const
+  Expected Expect(const Level& level, double sequences,
+                  absl::FunctionRef<double(double rows)> pass_time) const TANDEM_REQUIRES(mutex_);
+  // Gives shapes that cannot be had kNotOffered tokens.
+  void LeaveOut(const Level& level, const LengthInputs& inputs, ByShape& tokens) const
       TANDEM_REQUIRES(mutex_);
+  void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   void CountAccepted(const RoundRecord& round, const Sequence& sequence) TANDEM_REQUIRES(mutex_);
-  // The chance of a whole chain behind which the next candidate just pays.
-  static double WorthwhileChain(const Level& level, const RoundParts& parts,
-                                absl::FunctionRef<double(double rows)> pass_time,
-                                const ByShape& times);
-  static bool CountTrust(double chain, Level& level);
-  static void SetMinConfidence(Level& level, double min_confidence, bool always);
 
   const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;
   TreeEstimate trees_ TANDEM_GUARDED_BY(mutex_);
+  uint32_t max_nodes_ TANDEM_GUARDED_BY(mutex_) = 0;  // LengthInputs
+  bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;
   double load_ TANDEM_GUARDED_BY(mutex_) = 0;            // sequences, a moving average
   std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);  // [LevelOf]
 };

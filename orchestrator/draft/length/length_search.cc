@@ -254,8 +254,12 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
   // What its last trial has cost says more than the model of a trial. No draft is never dear to try.
   if (trial_ > 0) cost = std::max(cost, tried_[trial_].cost);
-  const double credit = tried_[trial_].trials == 0 ? first_credit_ + credit_ : credit_;
-  if (credit < std::min(cost, kMaxCredit)) return;
+  const bool is_first = tried_[trial_].trials == 0;
+  const double credit = is_first ? first_credit_ + credit_ : credit_;
+  // One candidate is what many sequences take longest to come into step with, so its first trial may mislead. The
+  // second waits for no credit.
+  const bool is_second = trial_ == 1 && tried_[trial_].trials == 1;
+  if (!is_second && credit < std::min(cost, kMaxCredit)) return;
   Begin(Phase::kTrial);
   trial_cost_ = 0;
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
@@ -348,7 +352,7 @@ double LengthSearch::Untried(uint32_t length, const ByShape& fitted) const {
   for (int step : {-1, 1}) {
     for (int i = static_cast<int>(length) + step; i >= 0 && i < static_cast<int>(kShapes);
          i += step) {
-      if (IsTree(i) != IsTree(length)) break;
+      if (!AreOfOneKind(i, length)) break;
       if (tried_[i].trials == 0) continue;
       const double weight = 1.0 / std::abs(i - static_cast<int>(length));
       sum += weight * (tried_[i].time + std::log(fitted[length] / fitted[i]));
@@ -415,11 +419,11 @@ double LengthSearch::Bonus(uint32_t length) const {
   if (tried_[length].trials > 0) return kBonus / tried_[length].trials;
   int steps = kShapes;
   for (uint32_t k = 0; k < kShapes; ++k) {
-    if (tried_[k].trials > 0 && IsTree(k) == IsTree(length)) {
+    if (tried_[k].trials > 0 && AreOfOneKind(k, length)) {
       steps = std::min(steps, std::abs(static_cast<int>(k) - static_cast<int>(length)));
     }
   }
-  // The first tree is as far away as the length beside the best one.
+  // The first of its kind is as far away as the length beside the best one.
   if (steps == kShapes) steps = 1;
   return std::min(kMaxBonus, kUntriedBonus + steps * kStepBonus);
 }
@@ -447,13 +451,6 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
     }
   }
   return next;
-}
-
-void LengthSearch::Renew() {
-  if (phase_ != Phase::kSteady) Begin(Phase::kSteady);
-  trial_ = best_;
-  ForgetOthers();
-  first_credit_ = std::max(first_credit_, kFirstCredit / 2);
 }
 
 }  // namespace tandem::orchestrator

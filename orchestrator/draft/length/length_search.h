@@ -1,6 +1,6 @@
 // Finds the shape of a block (draft_shapes.h) with the most tokens a time, for sequences that share a target
 // and a load. It is a search by trial: a model says where to look, and measured rounds decide. Below, "length"
-// stands for the shape: a chain is its length, and a tree is one more.
+// stands for the shape: a chain is its length, and chains that end by confidence and trees are further ones.
 //
 // Why trials. What a draft costs depends on how the sequences' rounds fall together at the target:
 // who shares a pass, who waits for whom. That has several steady states, and no formula of the parts
@@ -73,9 +73,6 @@ class LengthSearch {
   // The times of rounds, measured where there were trials, by the model in between. Only ratios
   // count.
   ByShape Times(const ByShape& times) const;
-
-  // The load or the draft has changed: what trials of other lengths have shown holds no more.
-  void Renew();
 
  private:
   enum class Phase : uint8_t { kSteady, kTrial, kAfter };

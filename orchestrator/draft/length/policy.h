@@ -23,7 +23,9 @@ struct LengthInputs {
   uint32_t max_draft_tokens = kMaxDraftTokens;
   // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0: chains alone.
   uint32_t max_nodes = 0;
-  uint32_t context = 0;  // tokens of the text so far, the prompt's included
+  bool ends_by_confidence = false;  // the draft can end a chain where it is in doubt
+  bool draft_is_known = true;       // else max_nodes and ends_by_confidence say nothing of it yet
+  uint32_t context = 0;             // tokens of the text so far, the prompt's included
 };
 
 class LengthPolicy {

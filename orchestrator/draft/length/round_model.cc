@@ -35,14 +35,6 @@ double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double)> pass
   return std::min(together, std::max(aside + half, 2 * half));
 }
 
-double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                        uint32_t draft_tokens, double tokens, double time) {
-  const double n = std::max(parts.sequences, 1.0);
-  const uint32_t k = std::max(draft_tokens, 1u);
-  const double row = (pass_time(n * (k + 1.0)) - pass_time(n)) / k;
-  return (parts.draft_token + std::max(row, 0.0)) * tokens / time;
-}
-
 ByShape RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time) {
   ByShape times;
   for (uint32_t i = 0; i < kShapes; ++i) times[i] = RoundTime(parts, pass_time, i);

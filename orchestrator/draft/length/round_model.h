@@ -34,12 +34,6 @@ struct RoundParts {
 double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
                  uint32_t shape);
 
-// The chance of being accepted below which one more candidate costs more than it brings, when a round with a chain
-// of `draft_tokens` takes `time` and gives `tokens` on average: its time at the draft, and what its rows add to the
-// passes of all, against the tokens of that time.
-double WorthwhileChance(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time,
-                        uint32_t draft_tokens, double tokens, double time);
-
 // RoundTime of every shape.
 ByShape RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double rows)> pass_time);
 

@@ -24,7 +24,7 @@ double Expected(const DraftShape& tree, double longest_chain) {
 
 void TreeEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
-  Sums& sums = sums_[shape - kChainShapes];
+  Sums& sums = sums_[shape - kFirstTree];
   if (sums.rounds >= kMemory) {
     for (double* sum : {&sums.rounds, &sums.came, &sums.accepted}) *sum *= 0.5;
   }
@@ -44,13 +44,13 @@ double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
   }
   const DraftShape tree = ShapeOf(shape);
   const double prior = std::min(Expected(tree, longest_chain) * had / expected, tree.tokens + 1.0);
-  const Sums& sums = sums_[shape - kChainShapes];
+  const Sums& sums = sums_[shape - kFirstTree];
   return (kPriorWeight * prior + sums.rounds + sums.accepted) / (kPriorWeight + sums.rounds);
 }
 
 double TreeEstimate::Nodes(uint32_t shape) const {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
-  const Sums& sums = sums_[shape - kChainShapes];
+  const Sums& sums = sums_[shape - kFirstTree];
   return sums.rounds == 0 ? ShapeOf(shape).nodes : sums.came / sums.rounds;
 }
 

@@ -36,12 +36,11 @@ RoundRecord Round(uint32_t drafted, uint32_t accepted) {
   return round;
 }
 
-// Chains alone are offered.
+// Chains of a fixed length alone are offered.
 ByShape TokensAt(double alpha) {
   ByShape tokens;
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    tokens[k] = IsTree(k) ? LengthSearch::kNotOffered : theory::ExpectedTokens(alpha, k);
-  }
+  tokens.fill(LengthSearch::kNotOffered);
+  for (uint32_t k = 0; k <= kMaxDraftTokens; ++k) tokens[k] = theory::ExpectedTokens(alpha, k);
   return tokens;
 }
 
@@ -98,7 +97,6 @@ TEST(AcceptanceEstimate, TokensThatDidNotComeCountForTheLengthAndNotForTheDraft)
   EXPECT_NEAR(estimate.Drafted(2), 1.5, 1e-9);
   EXPECT_NEAR(estimate.Tokens(4), 3, 0.02);
   EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
-  EXPECT_NEAR(estimate.drafted_alpha(), 1, 0.01);
 }
 
 TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
@@ -219,7 +217,6 @@ TEST(LengthSearch, FollowsAChangeOfTheTimes) {
   EXPECT_GE(search.best(), 4u);
   played.Run(20'000, Straight(1, 5));
   EXPECT_EQ(search.best(), 0u);
-  search.Renew();
   played.Run(30'000, Straight(1, 0.05));
   EXPECT_GE(search.best(), 4u);
 }
@@ -376,27 +373,6 @@ TEST(LengthSearch, RoundsThatEndAfterTheirTrialCountAsItsCost) {
   crowd.Run(5'000);
   EXPECT_EQ(search.best(), 0u);
   EXPECT_LT(crowd.Run(20'000), 1.0085);
-}
-
-// What the rest of its phase shows is no trial any more, and must not be taken for one.
-TEST(LengthSearch, ATrialThatIsBrokenOffJudgesNothing) {
-  LengthSearch search(4);
-  const ByShape tokens = TokensAt(0.8);
-  const ByShape time = Straight(1, 0.05);
-  int broken_off = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    if (search.is_trial()) {
-      search.Renew();
-      EXPECT_FALSE(search.is_trial());
-      EXPECT_EQ(search.length(), search.best());
-      ++broken_off;
-    }
-    // Rounds get slower and faster again, as a machine does.
-    const double seconds = time[search.length()] * (i / 30 % 2 == 0 ? 0.8 : 1.25);
-    if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
-    EXPECT_EQ(search.best(), 4u);
-  }
-  EXPECT_GT(broken_off, 10);
 }
 
 // ---- what requests share ----
@@ -672,8 +648,8 @@ TEST(AutoLength, KeepsToTheLongestPathThatTheTargetTakes) {
 
 TEST(TreeEstimate, CountsWhatItSeesAndForgets) {
   TreeEstimate estimate;
-  const uint32_t smallest = kChainShapes;
-  const uint32_t larger = kChainShapes + 1;
+  const uint32_t smallest = kFirstTree;
+  const uint32_t larger = kFirstTree + 1;
   EXPECT_NEAR(estimate.Tokens(smallest, 2), 2.08, 1e-9) << "from the longest chain";
   EXPECT_GT(estimate.Tokens(larger, 2), estimate.Tokens(smallest, 2));
   EXPECT_NEAR(estimate.Tokens(smallest, 17), 5, 1e-9) << "no more than a path has, and one";
@@ -700,116 +676,6 @@ TEST(AutoLength, RoundsWithoutADraftThatIsThereTeachNothing) {
   }
   EXPECT_EQ(Next(policy).tokens, before.tokens);
   EXPECT_FALSE(Next(policy).estimates.alpha.has_value());
-}
-
-// A pass of ten rows takes 19 ms, of one row 10, a draft token 1 ms, and nothing else takes time.
-TEST(RoundModel, ACandidatePaysWhenItBringsMoreThanItsTime) {
-  const auto seconds = [](double rows) { return (9 + rows) / 1e3; };
-  const RoundParts parts{.draft_token = 1e-3};
-  // Four candidates: 4 ms of drafting, 14 of the pass; one more costs 2 of these 18 ms, and 2.7 tokens.
-  EXPECT_NEAR(WorthwhileChance(parts, seconds, 4, 2.7, 18e-3), 2.0 / 18 * 2.7, 1e-9);
-  // Of eight sequences each row delays all.
-  RoundParts crowd = parts;
-  crowd.sequences = 8;
-  EXPECT_GT(WorthwhileChance(crowd, seconds, 4, 2.7, RoundTime(crowd, seconds, 4)), 0.4);
-}
-
-// Where no value may end a block the policy never asks for it.
-TEST(AutoLength, AsksForConfidenceWhereItIsExactAndADraftTokenHasAPrice) {
-  const auto chosen = [](acceptance::Rule rule, uint32_t nodes, absl::Duration token) {
-    CommonLength common;
-    common.Began();
-    AutoLength policy(common, common.Group("", rule, nodes));
-    double highest = 0;
-    for (int i = 0; i < 3000; ++i) {
-      const LengthChoice choice = Next(policy);
-      highest = std::max(highest, choice.min_confidence);
-      RoundRecord round =
-          Decided(choice, absl::Milliseconds(4) + choice.tokens * token, i % 4 == 0 ? 3 : 1);
-      round.stages.draft = choice.tokens * token;
-      policy.Observe(round);
-    }
-    EXPECT_LE(highest, 0.9);
-    return highest;
-  };
-  const absl::Duration dear = absl::Microseconds(600);
-  EXPECT_GT(chosen(acceptance::Rule::kCoupled, 0, dear), 0.1);
-  EXPECT_GT(chosen(acceptance::Rule::kGreedy, 0, dear), 0.1);
-  EXPECT_EQ(chosen(acceptance::Rule::kCoupled, 8, dear), 0) << "a tree";
-  for (const auto rule :
-       {acceptance::Rule::kSpeculative, acceptance::Rule::kBlock, acceptance::Rule::kLenient}) {
-    EXPECT_EQ(chosen(rule, 0, dear), 0) << acceptance::Name(rule);
-  }
-}
-
-// With each other confidence the search begins anew: it must not follow what single rounds took.
-TEST(AutoLength, TheConfidenceStaysWhereTimesAreUneven) {
-  CommonLength common;
-  common.Began();
-  AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
-  std::mt19937_64 random(1);
-  std::uniform_real_distribution<double> uniform;
-  double last = 0;
-  int changes = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    const LengthChoice choice = Next(policy);
-    const absl::Duration draft_token = (0.3 + 1.4 * uniform(random)) * absl::Milliseconds(1);
-    uint32_t accepted = 0;
-    while (accepted < choice.tokens && uniform(random) < 0.8) ++accepted;
-    RoundRecord round =
-        Decided(choice, absl::Milliseconds(4) + choice.tokens * draft_token, accepted);
-    round.stages.draft = choice.tokens * draft_token;
-    policy.Observe(round);
-    if (choice.tokens < 2) continue;
-    if (i > 2'000 && choice.min_confidence != last) ++changes;
-    last = choice.min_confidence;
-  }
-  EXPECT_GT(last, 0);
-  EXPECT_LE(changes, 10);
-}
-
-// A draft says of each candidate with which chance it stands. One that says the fourth power of it doubts too
-// much: its blocks end early, and stand all the same. It is asked for less confidence.
-TEST(AutoLength, ADraftThatDoubtsTooMuchIsAskedForLess) {
-  // The mean of what is asked for in rounds `from` to `to`.
-  const auto asked = [](double power, int from, int to) {
-    CommonLength common;
-    common.Began();
-    AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
-    std::mt19937_64 random(1);
-    std::uniform_real_distribution<double> uniform;
-    double sum = 0;
-    uint32_t counted = 0;
-    for (int i = 0; i < to; ++i) {
-      const LengthChoice choice = Next(policy);
-      uint32_t drafted = 0;
-      uint32_t accepted = 0;
-      double said = 1;
-      bool stands = true;
-      while (drafted < choice.tokens && (drafted == 0 || said >= choice.min_confidence)) {
-        const double chance = uniform(random) < 0.5 ? 0.95 : 0.5;
-        ++drafted;
-        said *= std::pow(chance, power);
-        stands = stands && uniform(random) < chance;
-        if (stands) ++accepted;
-      }
-      RoundRecord round =
-          Decided(choice, absl::Milliseconds(4) + drafted * absl::Microseconds(600), accepted);
-      round.draft_tokens = drafted;
-      round.accepted_tokens = accepted;
-      round.stages.draft = drafted * absl::Microseconds(600);
-      policy.Observe(round);
-      if (i < from || choice.trial || choice.tokens < 2) continue;
-      sum += choice.min_confidence;
-      ++counted;
-    }
-    EXPECT_GT(counted, static_cast<uint32_t>(to - from) / 4);
-    return sum / counted;
-  };
-  const double right = asked(1, 8000, 12'000);
-  EXPECT_GT(right, 0.1);
-  EXPECT_LT(asked(4, 8000, 12'000), right / 2);
-  EXPECT_LT(asked(16, 600, 800), right / 8) << "what is beyond chance takes few rounds";
 }
 
 TEST(CommonLength, GroupsAreBounded) {

@@ -154,7 +154,7 @@ void FakeDraft::Open(const DraftOpen& open) {
     queue.push_back([this, attempt, loss] { events->OnDraftLost(attempt, loss, "no"); });
   } else {
     queue.push_back([this, attempt] {
-      events->OnDraftOpened(attempt, {16, 4096, "draft:50051", max_nodes});
+      events->OnDraftOpened(attempt, {16, 4096, "draft:50051", max_nodes, ends_by_confidence});
     });
   }
 }

@@ -140,10 +140,11 @@ class FakeDraft final : public DraftSession {
   // Other drafts that may take this one's place; they are as good, and played by this object, too.
   int others = 0;
   std::function<Do(const DraftAdvance&, DraftReplyBlock&)> on_advance;
-  bool refuses = false;      // at Open
-  bool unreachable = false;  // at Open
-  bool silent_open = false;  // Open is never answered
-  uint32_t max_nodes = 0;    // of its trees; 0: it makes chains alone
+  bool refuses = false;             // at Open
+  bool unreachable = false;         // at Open
+  bool silent_open = false;         // Open is never answered
+  uint32_t max_nodes = 0;           // of its trees; 0: it makes chains alone
+  bool ends_by_confidence = false;  // that it says so; its own chains are whole
 
   void Break();  // the stream
   void ReleaseHeld();

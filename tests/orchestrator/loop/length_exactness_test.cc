@@ -29,20 +29,24 @@ struct Outcome {
   ChiSquare joint;
   std::set<uint32_t> lengths;  // that the policy asked for
   std::set<uint32_t> nodes;    // the same; 0: a chain
-  int changes = 0;             // from one Advance to the next
+  std::set<double> confidences;
+  int changes = 0;  // from one Advance to the next
 };
 
 // `cuts`: a length that looks at what was drawn. A block ends before its first token 0. `trees`: the policy
-// chooses trees, too. `draws_again`: a target that is wrong about trees (table_sequence.h).
+// chooses trees, too. `draws_again`: a target that is wrong about trees (table_sequence.h). `doubts`: a draft that ends
+// chains by confidence; it ends them before their first token 0.
 Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
-                bool draws_again = false) {
+                bool draws_again = false, bool doubts = false) {
   Outcome outcome;
   std::optional<CommonLength> lengths;
   std::mt19937_64 random(7);
   JointCounts counts(kVocabulary, kJoint);
   uint32_t last = 0;
   for (int i = 0; i < texts; ++i) {
-    if (i % kTextsAGroup == 0) lengths.emplace();
+    // Confidences are tried after short lengths.
+    const int texts_a_group = doubts ? texts / 2 : kTextsAGroup;
+    if (i % texts_a_group == 0) lengths.emplace();
     GenerationRequest request = SmallRequest(std::nullopt, 1.0);
     request.length_mode = LengthMode::kAuto;
     request.rule = rule;
@@ -56,6 +60,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
     options.lengths = &*lengths;
     LoopHarness harness(request, options);
     harness.target.draws_again = draws_again;
+    harness.draft.ends_by_confidence = doubts;
     harness.draft.max_nodes = harness.target.max_nodes = request.draft_nodes;
     // What a draft token costs is another thing with every other group. So is the best length.
     harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
@@ -67,12 +72,13 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
           ++outcome.changes;
         }
       }
-      const double each = trees || (i / kTextsAGroup) % 2 == 0 ? 5 : 300;
+      outcome.confidences.insert(advance.min_confidence);
+      const double each = trees || (i / texts_a_group) % 2 == 0 ? 5 : 300;
       harness.clock.Advance(absl::Microseconds(each * advance.max_draft_tokens));
-      if (!cuts) return FakeDraft::Do::kAnswer;
+      if (!cuts && advance.min_confidence == 0) return FakeDraft::Do::kAnswer;
       auto& tokens = reply.block.tokens;
       const auto cut = std::find(tokens.begin(), tokens.end(), 0u);
-      reply.block.q.resize(cut - tokens.begin());
+      if (cuts) reply.block.q.resize(cut - tokens.begin());
       tokens.erase(cut, tokens.end());
       return FakeDraft::Do::kAnswer;
     };
@@ -108,6 +114,14 @@ TEST(AutoTreesTest, FollowTheTargetsDistribution) {
   EXPECT_GE(outcome.nodes.size(), 2u);
   EXPECT_TRUE(outcome.nodes.contains(0));
   EXPECT_GE(outcome.changes, 20);
+}
+
+// Under coupled a chain may end by what was drawn. ALengthThatLooksAtWhatWasDrawnIsSeen says what comes of it elsewhere.
+TEST(AutoConfidenceTest, FollowsTheTargetsDistribution) {
+  const Outcome outcome = Measure(acceptance::Rule::kCoupled, kTexts, /*cuts=*/false,
+                                  /*trees=*/false, /*draws_again=*/false, /*doubts=*/true);
+  EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
+  EXPECT_GE(outcome.confidences.size(), 2u) << "0 alone: none was asked for";
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, AutoTest,
