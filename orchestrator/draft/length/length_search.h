@@ -26,11 +26,12 @@
 //
 // What trials cost is bounded; rounds that end after their trial count, too. First trials may cost kFirstCredit phases
 // together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their
-// time. The wait doubles with each trial of that length that changed nothing, and more often where it was clearly worse.
-// It does not where the length seems better, but by less than the error. Beside plain decoding it grows with the time
-// that the last trial took: with many sequences that is several phases, and more until they are in step again.
-// None, one candidate and what the model takes for the best are tried again whatever their trials have shown, because the
-// machine may have been slow at that moment.
+// time; but for the second one of one candidate, whose first may mislead. The wait doubles with each trial of that
+// length that changed nothing, and more often where it was clearly worse. It does not where the length seems better,
+// but by less than the error. Beside plain decoding it grows with the time that the last trial took: with many
+// sequences that is several phases, and more until they are in step again. None, one candidate and what the model
+// takes for the best are tried again whatever their trials have shown, because the machine may have been slow at that
+// moment.
 //
 // A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
 // for more than 1.5 errors, and for none half of one suffices.
