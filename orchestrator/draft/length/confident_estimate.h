@@ -27,7 +27,7 @@ class ConfidentEstimate {
   double Candidates(uint32_t shape, double before) const;
 
  private:
-  static constexpr double kPriorWeight = 16;  // rounds
+  static constexpr double kPriorWeight = 8;  // rounds
   static constexpr double kMemory = 1000;     // rounds; beyond them old ones fade
 
   struct Sums {

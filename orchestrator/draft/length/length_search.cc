@@ -56,9 +56,15 @@ constexpr double kUnknown = 0.5;
 // up to so often in a row, and until the error is so small that it is a tie.
 constexpr double kExact = 0.03;
 constexpr uint32_t kMaxOpen = 8;
-constexpr double kChangeError = 0.5;   // of what the best length's rounds changed by during a trial
-constexpr uint32_t kMaxFails = 6;      // the wait doubles so often
-constexpr uint32_t kMaxUndecided = 4;  // and so often where a trial is not clearly worse
+constexpr double kChangeError = 0.5;  // of what the best length's rounds changed by during a trial
+// Of a trial in turn, in pairs of rounds: the fewest, where it is clearly worse and else, and the most; it ends between
+// them once it has an error of no more than this.
+constexpr uint32_t kMinWorsePairs = 8, kMinPairs = 24, kMaxPairs = 96;
+constexpr double kPairsError = 0.015;
+constexpr double kMinPairsError =
+    0.005;  // of a trial in turn; what one has to do with the other is not in it
+constexpr uint32_t kMaxFails = 6;            // the wait doubles so often
+constexpr uint32_t kMaxUndecided = 4;        // and so often where a trial is not clearly worse
 constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length
 
 }  // namespace
@@ -67,7 +73,27 @@ uint32_t LengthSearch::PhaseRounds(uint32_t sequences) {
   return std::max(kMinRounds, kRoundsASequence * sequences);
 }
 
+// The next round is one of the other length.
+bool LengthSearch::ObserveInTurn(double seconds, bool counts) {
+  if (!counts) return false;
+  if (pairs_.count() > 4)
+    seconds = std::min(seconds, kOutlier * pairs_.first_seconds() / pairs_.count());
+  second_ = !second_;
+  if (second_) {
+    first_seconds_ = seconds;
+    return false;
+  }
+  pairs_.Add(first_seconds_, seconds);
+  const double gain = more_tokens_ - pairs_.Ratio();
+  const double error = pairs_.Error();
+  const bool is_first = tried_[trial_].trials == 0;  // how many tokens it gives is not known well
+  if (!is_first && pairs_.count() >= kMinWorsePairs && gain < -3 * error) return true;
+  if (pairs_.count() < kMinPairs) return false;
+  return gain > 3 * error || error < kPairsError || pairs_.count() >= kMaxPairs;
+}
+
 bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
+  if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn(seconds, counts);
   if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
   all_ += seconds;
   ++all_count_;
@@ -111,7 +137,7 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
 // A trial costs what its rounds take more than rounds of the best length with as many tokens; so does what
 // shares passes with them.
 void LengthSearch::CountCost(double seconds, uint32_t length) {
-  if (phase_ == Phase::kSteady) return;
+  if (phase_ == Phase::kSteady || in_turn_) return;
   if (length == best_) {
     trial_cost_ += seconds - before_;
   } else if (length == trial_) {
@@ -156,6 +182,8 @@ void LengthSearch::Clear() {
   all_count_ = 0;
   promising_ = false;
   extensions_ = restarts_ = 0;
+  second_ = false;
+  pairs_ = {};
 }
 
 void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
@@ -167,8 +195,14 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);
-      return Steady(tokens, times);
+      return Steady(tokens, times, sequences);
     case Phase::kTrial:
+      if (in_turn_) {
+        const double worse =
+            pairs_.second_seconds() - std::exp(more_tokens_) * pairs_.first_seconds();
+        return EndTrial(tokens, times, pairs_.Ratio(), std::hypot(pairs_.Error(), kMinPairsError),
+                        worse * pairs_.count() / (PhaseRounds(sequences) * pairs_.first_seconds()));
+      }
       trial_time_ = mean;
       tried_[trial_].took = 1 + static_cast<double>(all_count_) / PhaseRounds(sequences);
       trial_error_ = Error(sequences);
@@ -177,8 +211,9 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       // A machine that changes its speed may have done so when the trial began, or when it ended.
       const double change = kChangeError * std::log(mean / before_);
       before_ += kAfterWeight * (mean - before_);
-      return EndTrial(tokens, times,
-                      std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change));
+      return EndTrial(tokens, times, std::log(trial_time_ / before_),
+                      std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change),
+                      trial_cost_ / (std::max<double>(count_, 1) * before_));
     }
   }
 }
@@ -230,7 +265,7 @@ void LengthSearch::Confirm(double mean) {
   Blend(measured, TrialError(0), kConfirmWeight, one);
 }
 
-void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
+void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
   credit_ = std::min(credit_ + kTrialShare, kMaxCredit);
   first_credit_ *= kFirstFade;
   for (Tried& one : tried_) one.since += 1;
@@ -260,6 +295,7 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times) {
   // second waits for no credit.
   const bool is_second = trial_ == 1 && tried_[trial_].trials == 1;
   if (!is_second && credit < std::min(cost, kMaxCredit)) return;
+  in_turn_ = sequences == 1 && trial_ > 0 && best_ > 0;
   Begin(Phase::kTrial);
   trial_cost_ = 0;
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
@@ -274,9 +310,9 @@ void LengthSearch::Anchor() {
   anchor.error = 0;
 }
 
-void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double error) {
+void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
+                            double cost) {
   Tried& one = tried_[trial_];
-  const double ratio = std::log(trial_time_ / before_);
   const double measured = tried_[best_].time + ratio;
   const bool surprise = one.trials > 0 && std::abs(measured - one.time) >
                                               std::max(kSurprise, 3 * std::hypot(one.error, error));
@@ -290,8 +326,6 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   const bool first = one.trials++ == 0;
   one.since = 0;
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
-  double cost =
-      trial_cost_ / (std::max<double>(count_, 1) * before_);  // in phases of the best length
   one.cost = cost;
   if (first) {
     const double paid = std::clamp(cost, 0.0, first_credit_);
@@ -400,7 +434,8 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   for (Tried& one : tried_) one.fails = std::min(one.fails, kFailsBesideAnother);
   left_ = best_;
   left_time_ = before_;
-  confirms_ = before_ > 0 ? kConfirms : 0;
+  // What begins otherwise than it goes on is found by rounds in turn, too.
+  confirms_ = before_ > 0 && !in_turn_ ? kConfirms : 0;
   best_ = better;
   before_ = 0;
   steady_ = 0;

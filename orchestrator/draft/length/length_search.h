@@ -20,6 +20,10 @@
 // slows down meanwhile does not decide. What is kept of a trial is the ratio to the best length, so
 // it stays true while all lengths get slower alike.
 //
+// A sequence that is alone has nobody to come into step with. So its rounds of the trial and of the best length, if both
+// have drafts, are in turn: one each. What the machine does to both is left out by that, and a trial is several times as
+// exact. It lasts until it has decided, or is exact enough.
+//
 // How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
 // length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
 // Kalman filter of one value).
@@ -42,6 +46,7 @@
 #include <array>
 #include <cstdint>
 
+#include "orchestrator/draft/length/paired_rounds.h"
 #include "orchestrator/draft/length/round_model.h"
 
 namespace tandem::orchestrator {
@@ -53,11 +58,11 @@ class LengthSearch {
   explicit LengthSearch(uint32_t first) : best_(first) {}
 
   // What a new round asks for, and the phase that it belongs to.
-  uint32_t length() const { return phase_ == Phase::kTrial ? trial_ : best_; }
+  uint32_t length() const { return is_trial() ? trial_ : best_; }
   uint64_t phase() const { return phase_number_; }
   // The best length so far. Sequences that begin take it as the length to come.
   uint32_t best() const { return best_; }
-  bool is_trial() const { return phase_ == Phase::kTrial; }
+  bool is_trial() const { return phase_ == Phase::kTrial && (!in_turn_ || second_); }
 
   // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
   // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now:
@@ -89,6 +94,7 @@ class LengthSearch {
   void Begin(Phase phase);
   void Clear();
   void Restart();  // forgets the rounds that counted
+  bool ObserveInTurn(double seconds, bool counts);
   // A trial that looks worse: its rounds are even, or it was measured anew often enough.
   bool MayBeGivenUp(uint32_t sequences) const;
   void Fade();  // the phase's first half counts less
@@ -104,9 +110,10 @@ class LengthSearch {
   double Error(uint32_t sequences) const;
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
-  void Steady(const ByShape& tokens, const ByShape& times);
-  // `error`: of the logarithm of the trial's time against the best length's.
-  void EndTrial(const ByShape& tokens, const ByShape& times, double error);
+  void Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences);
+  // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length.
+  void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
+                double cost);
   // Whether the trial that ended left it open if its length is the better one.
   bool IsOpen(const ByShape& tokens, const ByShape& times) const;
   void Judge(const ByShape& tokens, const ByShape& times);
@@ -142,9 +149,13 @@ class LengthSearch {
   double squares_ = 0;
   uint32_t all_count_ = 0;
   double all_ = 0;
-  bool promising_ = false;      // the trial goes on
-  uint32_t extensions_ = 0;     // how often it was found too uneven to end
-  uint32_t restarts_ = 0;       // how often its rounds were counted anew
+  bool promising_ = false;    // the trial goes on
+  uint32_t extensions_ = 0;   // how often it was found too uneven to end
+  uint32_t restarts_ = 0;     // how often its rounds were counted anew
+  bool in_turn_ = false;      // the trial's rounds and those of the best length are in turn,
+  bool second_ = false;       //   and that of the trial is next
+  double first_seconds_ = 0;  //   after one of the best length that took so long
+  PairedRounds pairs_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
   uint32_t steady_ = 0;         // phases in before_
