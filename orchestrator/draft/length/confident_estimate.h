@@ -28,7 +28,7 @@ class ConfidentEstimate {
 
  private:
   static constexpr double kPriorWeight = 8;  // rounds
-  static constexpr double kMemory = 1000;     // rounds; beyond them old ones fade
+  static constexpr double kMemory = 1000;    // rounds; beyond them old ones fade
 
   struct Sums {
     double rounds = 0, came = 0, accepted = 0;

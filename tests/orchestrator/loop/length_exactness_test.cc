@@ -44,7 +44,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
   JointCounts counts(kVocabulary, kJoint);
   uint32_t last = 0;
   for (int i = 0; i < texts; ++i) {
-    // Confidences are tried after short lengths.
+    // Confidences are tried after short lengths, by rounds that have room for them.
     const int texts_a_group = doubts ? texts / 2 : kTextsAGroup;
     if (i % texts_a_group == 0) lengths.emplace();
     GenerationRequest request = SmallRequest(std::nullopt, 1.0);
@@ -53,7 +53,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
     request.auto_nodes = trees;
     request.draft_nodes = trees ? 64 : 0;
     request.seed = 1'000 + static_cast<uint64_t>(i);
-    request.max_tokens = kTokens;
+    request.max_tokens = doubts ? 4 * kTokens : kTokens;
     HarnessOptions options;
     options.vocabulary_size = kVocabulary;
     options.draft_noise = 1;
