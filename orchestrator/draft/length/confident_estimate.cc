@@ -8,17 +8,11 @@ namespace tandem::orchestrator {
 
 void ConfidentEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
   TANDEM_CHECK(IsConfident(shape));
-  Sums& sums = sums_[shape - kFirstConfident];
-  if (sums.rounds >= kMemory) {
-    for (double* sum : {&sums.rounds, &sums.came, &sums.accepted}) *sum *= 0.5;
-  }
-  sums.rounds += 1;
-  sums.came += came;
-  sums.accepted += accepted;
+  sums_[shape - kFirstConfident].Add(came, accepted);
 }
 
 bool ConfidentEstimate::empty() const {
-  for (const Sums& sums : sums_) {
+  for (const ShapeSums& sums : sums_) {
     if (sums.rounds > 0) return false;
   }
   return true;
@@ -39,11 +33,11 @@ double ConfidentEstimate::Mean(uint32_t shape, double before, Value value) const
 }
 
 double ConfidentEstimate::Tokens(uint32_t shape, double before) const {
-  return Mean(shape, before, [](const Sums& sums) { return sums.rounds + sums.accepted; });
+  return Mean(shape, before, [](const ShapeSums& sums) { return sums.tokens(); });
 }
 
 double ConfidentEstimate::Candidates(uint32_t shape, double before) const {
-  return Mean(shape, before, [](const Sums& sums) { return sums.came; });
+  return Mean(shape, before, [](const ShapeSums& sums) { return sums.came; });
 }
 
 }  // namespace tandem::orchestrator

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "orchestrator/draft/length/draft_shapes.h"
+#include "orchestrator/draft/length/shape_sums.h"
 
 namespace tandem::orchestrator {
 
@@ -28,16 +29,12 @@ class ConfidentEstimate {
 
  private:
   static constexpr double kPriorWeight = 8;  // rounds
-  static constexpr double kMemory = 1000;    // rounds; beyond them old ones fade
 
-  struct Sums {
-    double rounds = 0, came = 0, accepted = 0;
-  };
   // The mean of what `value` adds up, 0 or more of it a round.
   template <typename Value>
   double Mean(uint32_t shape, double before, Value value) const;
 
-  std::array<Sums, kConfidences.size()> sums_{};
+  std::array<ShapeSums, kConfidences.size()> sums_{};
 };
 
 }  // namespace tandem::orchestrator

@@ -61,8 +61,8 @@ constexpr double kChangeError = 0.5;  // of what the best length's rounds change
 // them once it has an error of no more than this.
 constexpr uint32_t kMinWorsePairs = 8, kMinPairs = 24, kMaxPairs = 96;
 constexpr double kPairsError = 0.015;
-constexpr double kMinPairsError =
-    0.005;  // of a trial in turn; what one has to do with the other is not in it
+// A round may take longer because of the length of the one before. Pairs do not show that.
+constexpr double kMinPairsError = 0.005;
 constexpr uint32_t kMaxFails = 6;            // the wait doubles so often
 constexpr uint32_t kMaxUndecided = 4;        // and so often where a trial is not clearly worse
 constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length

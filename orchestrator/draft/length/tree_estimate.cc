@@ -24,13 +24,7 @@ double Expected(const DraftShape& tree, double longest_chain) {
 
 void TreeEstimate::Observe(uint32_t shape, uint32_t came, uint32_t accepted) {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
-  Sums& sums = sums_[shape - kFirstTree];
-  if (sums.rounds >= kMemory) {
-    for (double* sum : {&sums.rounds, &sums.came, &sums.accepted}) *sum *= 0.5;
-  }
-  sums.rounds += 1;
-  sums.came += came;
-  sums.accepted += accepted;
+  sums_[shape - kFirstTree].Add(came, accepted);
 }
 
 double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
@@ -40,17 +34,17 @@ double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
   double had = kPriorWeight;
   for (size_t i = 0; i < sums_.size(); ++i) {
     expected += sums_[i].rounds * Expected(kTreeShapes[i], longest_chain);
-    had += sums_[i].rounds + sums_[i].accepted;
+    had += sums_[i].tokens();
   }
   const DraftShape tree = ShapeOf(shape);
   const double prior = std::min(Expected(tree, longest_chain) * had / expected, tree.tokens + 1.0);
-  const Sums& sums = sums_[shape - kFirstTree];
-  return (kPriorWeight * prior + sums.rounds + sums.accepted) / (kPriorWeight + sums.rounds);
+  const ShapeSums& sums = sums_[shape - kFirstTree];
+  return (kPriorWeight * prior + sums.tokens()) / (kPriorWeight + sums.rounds);
 }
 
 double TreeEstimate::Nodes(uint32_t shape) const {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
-  const Sums& sums = sums_[shape - kFirstTree];
+  const ShapeSums& sums = sums_[shape - kFirstTree];
   return sums.rounds == 0 ? ShapeOf(shape).nodes : sums.came / sums.rounds;
 }
 

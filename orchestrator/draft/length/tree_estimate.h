@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "orchestrator/draft/length/draft_shapes.h"
+#include "orchestrator/draft/length/shape_sums.h"
 
 namespace tandem::orchestrator {
 
@@ -23,12 +24,8 @@ class TreeEstimate {
 
  private:
   static constexpr double kPriorWeight = 16;  // rounds
-  static constexpr double kMemory = 1000;     // rounds; beyond them old ones fade
 
-  struct Sums {
-    double rounds = 0, came = 0, accepted = 0;
-  };
-  std::array<Sums, kTreeShapes.size()> sums_{};
+  std::array<ShapeSums, kTreeShapes.size()> sums_{};
 };
 
 }  // namespace tandem::orchestrator

@@ -1,0 +1,26 @@
+// Rounds that asked for one shape of a block, the candidates that came, and those that were accepted. Old rounds fade.
+//
+// Plain value, not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem::orchestrator {
+
+struct ShapeSums {
+  static constexpr double kMemory = 1000;  // rounds; beyond them old ones fade
+
+  double rounds = 0, came = 0, accepted = 0;
+
+  void Add(uint32_t candidates_came, uint32_t candidates_accepted) {
+    if (rounds >= kMemory) {
+      for (double* sum : {&rounds, &came, &accepted}) *sum *= 0.5;
+    }
+    rounds += 1;
+    came += candidates_came;
+    accepted += candidates_accepted;
+  }
+  double tokens() const { return rounds + accepted; }  // one of the target's own a round
+};
+
+}  // namespace tandem::orchestrator
