@@ -33,11 +33,15 @@ struct Outcome {
   int changes = 0;  // from one Advance to the next
 };
 
-// `cuts`: a length that looks at what was drawn. A block ends before its first token 0. `trees`: the policy
-// chooses trees, too. `draws_again`: a target that is wrong about trees (table_sequence.h). `doubts`: a draft that ends
-// chains by confidence; it ends them before their first token 0.
-Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
-                bool draws_again = false, bool doubts = false) {
+struct Setting {
+  bool cuts =
+      false;  // a length that looks at what was drawn: a block ends before its first token 0
+  bool trees = false;        // the policy chooses trees, too
+  bool draws_again = false;  // a target that is wrong about trees (table_sequence.h)
+  bool doubts = false;       // a draft that ends chains by confidence: before their first token 0
+};
+
+Outcome Measure(acceptance::Rule rule, int texts, const Setting& setting) {
   Outcome outcome;
   std::optional<CommonLength> lengths;
   std::mt19937_64 random(7);
@@ -45,22 +49,22 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
   uint32_t last = 0;
   for (int i = 0; i < texts; ++i) {
     // Confidences are tried after short lengths, by rounds that have room for them.
-    const int texts_a_group = doubts ? texts / 2 : kTextsAGroup;
+    const int texts_a_group = setting.doubts ? texts / 2 : kTextsAGroup;
     if (i % texts_a_group == 0) lengths.emplace();
     GenerationRequest request = SmallRequest(std::nullopt, 1.0);
     request.length_mode = LengthMode::kAuto;
     request.rule = rule;
-    request.auto_nodes = trees;
-    request.draft_nodes = trees ? 64 : 0;
+    request.auto_nodes = setting.trees;
+    request.draft_nodes = setting.trees ? 64 : 0;
     request.seed = 1'000 + static_cast<uint64_t>(i);
-    request.max_tokens = doubts ? 4 * kTokens : kTokens;
+    request.max_tokens = setting.doubts ? 4 * kTokens : kTokens;
     HarnessOptions options;
     options.vocabulary_size = kVocabulary;
     options.draft_noise = 1;
     options.lengths = &*lengths;
     LoopHarness harness(request, options);
-    harness.target.draws_again = draws_again;
-    harness.draft.ends_by_confidence = doubts;
+    harness.target.draws_again = setting.draws_again;
+    harness.draft.ends_by_confidence = setting.doubts;
     harness.draft.max_nodes = harness.target.max_nodes = request.draft_nodes;
     // What a draft token costs is another thing with every other group. So is the best length.
     harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock& reply) {
@@ -73,17 +77,18 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
         }
       }
       outcome.confidences.insert(advance.min_confidence);
-      const double each = trees || (i / texts_a_group) % 2 == 0 ? 5 : 300;
+      const double each = setting.trees || (i / texts_a_group) % 2 == 0 ? 5 : 300;
       harness.clock.Advance(absl::Microseconds(each * advance.max_draft_tokens));
-      if (!cuts && advance.min_confidence == 0) return FakeDraft::Do::kAnswer;
+      if (!setting.cuts && advance.min_confidence == 0) return FakeDraft::Do::kAnswer;
       auto& tokens = reply.block.tokens;
       const auto cut = std::find(tokens.begin(), tokens.end(), 0u);
-      if (cuts) reply.block.q.resize(cut - tokens.begin());
+      if (setting.cuts) reply.block.q.resize(cut - tokens.begin());
       tokens.erase(cut, tokens.end());
       return FakeDraft::Do::kAnswer;
     };
     harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
-      if (trees) reply.pass_rows = 500;  // of a pass of others: a few more rows cost nothing
+      if (setting.trees)
+        reply.pass_rows = 500;  // of a pass of others: a few more rows cost nothing
       const double jitter = std::uniform_real_distribution<double>(0.95, 1.05)(random);
       harness.clock.Advance(jitter * absl::Milliseconds(1));
       return FakeTarget::Do::kAnswer;
@@ -100,7 +105,7 @@ Outcome Measure(acceptance::Rule rule, int texts, bool cuts, bool trees = false,
 class AutoTest : public ::testing::TestWithParam<acceptance::Rule> {};
 
 TEST_P(AutoTest, FollowsTheTargetsDistribution) {
-  const Outcome outcome = Measure(GetParam(), kTexts, /*cuts=*/false);
+  const Outcome outcome = Measure(GetParam(), kTexts, {});
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
   EXPECT_GE(outcome.lengths.size(), 2u);
   EXPECT_GE(outcome.changes, 20);
@@ -108,8 +113,7 @@ TEST_P(AutoTest, FollowsTheTargetsDistribution) {
 
 // Chains and trees in turn, on the same sequence.
 TEST(AutoTreesTest, FollowTheTargetsDistribution) {
-  const Outcome outcome =
-      Measure(acceptance::Rule::kCoupled, 3 * kTexts, /*cuts=*/false, /*trees=*/true);
+  const Outcome outcome = Measure(acceptance::Rule::kCoupled, 3 * kTexts, {.trees = true});
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
   EXPECT_GE(outcome.nodes.size(), 2u);
   EXPECT_TRUE(outcome.nodes.contains(0));
@@ -118,8 +122,7 @@ TEST(AutoTreesTest, FollowTheTargetsDistribution) {
 
 // Under coupled a chain may end by what was drawn. ALengthThatLooksAtWhatWasDrawnIsSeen says what comes of it elsewhere.
 TEST(AutoConfidenceTest, FollowsTheTargetsDistribution) {
-  const Outcome outcome = Measure(acceptance::Rule::kCoupled, kTexts, /*cuts=*/false,
-                                  /*trees=*/false, /*draws_again=*/false, /*doubts=*/true);
+  const Outcome outcome = Measure(acceptance::Rule::kCoupled, kTexts, {.doubts = true});
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();
   EXPECT_GE(outcome.confidences.size(), 2u) << "0 alone: none was asked for";
 }
@@ -130,14 +133,13 @@ INSTANTIATE_TEST_SUITE_P(Rules, AutoTest,
                          [](const auto& info) { return acceptance::Name(info.param); });
 
 TEST(AutoControl, ALengthThatLooksAtWhatWasDrawnIsSeen) {
-  const Outcome outcome = Measure(acceptance::Rule::kSpeculative, kTexts, /*cuts=*/true);
+  const Outcome outcome = Measure(acceptance::Rule::kSpeculative, kTexts, {.cuts = true});
   EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
 }
 
 TEST(AutoControl, ATargetThatDrawsAgainBelowATreeIsSeen) {
   const Outcome outcome =
-      Measure(acceptance::Rule::kCoupled, 3 * kTexts, /*cuts=*/false, /*trees=*/true,
-              /*draws_again=*/true);
+      Measure(acceptance::Rule::kCoupled, 3 * kTexts, {.trees = true, .draws_again = true});
   EXPECT_TRUE(outcome.joint.ControlIsCaught()) << outcome.joint.ToString();
 }
 
