@@ -16,11 +16,6 @@ JsonText ToJson(const Percentiles& values) {
       {"count", values.count}, {"p50", values.p50}, {"p95", values.p95}, {"p99", values.p99}};
 }
 
-JsonText ToJson(const std::optional<MeanFactor>& factor) {
-  if (!factor.has_value()) return nullptr;
-  return JsonObject{{"mean", factor->mean}, {"low", factor->low}, {"high", factor->high}};
-}
-
 JsonText ToJson(const std::map<std::string, Failures>& failures) {
   JsonObject json;
   for (const auto& [name, of] : failures) {
@@ -54,6 +49,11 @@ JsonText ToJson(const LoadSummary& s) {
 }
 
 }  // namespace
+
+base::JsonText ToJson(const std::optional<MeanFactor>& factor) {
+  if (!factor.has_value()) return nullptr;
+  return JsonObject{{"mean", factor->mean}, {"low", factor->low}, {"high", factor->high}};
+}
 
 base::JsonText ToJson(const Spread& spread) {
   return JsonObject{{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};

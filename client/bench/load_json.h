@@ -3,6 +3,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace tandem::client {
 
 base::JsonText ToJson(const Spread& spread);
+base::JsonText ToJson(const std::optional<MeanFactor>& factor);  // null where it is absent
 
 // Each returns one line.
 std::string LoadTablesJson(const std::vector<LoadTable>& tables);

@@ -24,6 +24,15 @@ std::optional<uint32_t> Digits(absl::string_view text) {
   return value;
 }
 
+// Nullopt: not one of off, auto or 1 to kMaxDraftTokens.
+std::optional<BenchMode> ParseMode(absl::string_view text) {
+  if (text == "off") return BenchMode{0};
+  if (text == "auto") return BenchMode{};
+  const std::optional<uint32_t> number = Digits(text);
+  if (!number.has_value() || *number < 1 || *number > kMaxDraftTokens) return std::nullopt;
+  return BenchMode{number};
+}
+
 }  // namespace
 
 BenchOptions::BenchOptions() { sampling.temperature = 0; }
@@ -38,6 +47,14 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
   flags.Number("repeats", &repeats, 1, 1000,
                "pairs of requests a prompt; with --concurrency, runs of each mode");
   flags.Group("What is compared");
+  flags.Custom(
+      "against",
+      [this](absl::string_view text) {
+        TANDEM_ASSIGN_OR_RETURN(against, ParseAgainst(text));
+        return absl::OkStatus();
+      },
+      "what each request is compared with, on the same prompt: off, auto or candidates a round "
+      "(off)");
   flags.Custom(
       "concurrency",
       [this](absl::string_view text) {
@@ -69,6 +86,10 @@ absl::Status BenchOptions::Validate() const {
   if (load && idle) {
     return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
   }
+  if ((load || idle) && !against.off()) {
+    return absl::InvalidArgumentError(
+        "--against is of pairs of requests; with --concurrency say both in --modes");
+  }
   if (!load && !modes.empty()) {
     return absl::InvalidArgumentError("--modes needs --concurrency=N");
   }
@@ -80,6 +101,10 @@ absl::Status BenchOptions::Validate() const {
     return flags::BadFlag(
         "draft-tokens", "0",
         "bench compares with the target alone by itself; must be auto, or 1 to 16");
+  }
+  if (!idle && !load && sampling.draft_tokens == against.draft_tokens) {
+    return flags::BadFlag("against", against.Name(),
+                          "is what --draft-tokens says, too; name another");
   }
   return sampling.Validate();
 }
@@ -105,24 +130,28 @@ absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
   return values;
 }
 
+absl::StatusOr<BenchMode> ParseAgainst(absl::string_view text) {
+  const std::optional<BenchMode> mode = ParseMode(text);
+  if (mode.has_value()) return *mode;
+  return flags::BadFlag("against", text,
+                        absl::StrCat("must be off, auto, or 1 to ", kMaxDraftTokens));
+}
+
 absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text) {
   std::vector<BenchMode> modes;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
-    BenchMode mode{Digits(part)};
-    if (part == "off") mode.draft_tokens = 0;
-    const bool number = mode.draft_tokens.has_value() && *mode.draft_tokens >= 1 &&
-                        *mode.draft_tokens <= kMaxDraftTokens;
-    if (part != "off" && part != "auto" && !number) {
+    const std::optional<BenchMode> mode = ParseMode(part);
+    if (!mode.has_value()) {
       return flags::BadFlag("modes", text,
                             absl::StrCat("must be off, auto or 1 to ", kMaxDraftTokens,
                                          ", with commas between them"));
     }
     for (const BenchMode& other : modes) {
-      if (other.draft_tokens == mode.draft_tokens) {
-        return flags::BadFlag("modes", text, absl::StrCat(mode.Name(), " is there twice"));
+      if (other.draft_tokens == mode->draft_tokens) {
+        return flags::BadFlag("modes", text, absl::StrCat(mode->Name(), " is there twice"));
       }
     }
-    modes.push_back(mode);
+    modes.push_back(*mode);
   }
   return modes;
 }

@@ -26,6 +26,7 @@ struct BenchOptions {
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
   SamplingFlags sampling;
   bool json = false;
+  BenchMode against{0};  // what each request of the pairs is compared with
 
   // For the load mode, which runs many requests at once instead of pairs.
   std::vector<uint32_t> concurrency;         // requests at once, a table each; empty: pairs
@@ -48,6 +49,9 @@ struct BenchOptions {
 // flag.
 inline constexpr uint32_t kMaxConcurrency = 4096;
 absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text);
+
+// Parses "off", "auto" or "1" to "16". INVALID_ARGUMENT names the flag `against`.
+absl::StatusOr<BenchMode> ParseAgainst(absl::string_view text);
 
 // Parses "off,2,auto": distinct modes, each off, auto or 1 to 16. INVALID_ARGUMENT names the flag.
 absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text);

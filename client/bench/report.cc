@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "client/bench/load_json.h"
 #include "common/base/json.h"
 #include "common/theory/speedup.h"
@@ -14,7 +16,7 @@ namespace {
 
 using base::JsonObject;
 
-std::string Row(const char* name, const Spread& spread, const char* unit) {
+std::string Row(absl::string_view name, const Spread& spread, const char* unit) {
   return absl::StrFormat("  %-34s %8.3f %8.3f %8.3f  %s\n", name, spread.min, spread.median,
                          spread.max, unit);
 }
@@ -47,31 +49,33 @@ struct RequestSums {
 
 }  // namespace
 
-BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
+BenchReport MakeReport(const std::vector<BenchPair>& pairs, const BenchMode& against) {
   BenchReport report;
   report.pairs = static_cast<int>(pairs.size());
-  std::vector<double> plain, drafted, ratios;
-  RequestSums plain_sums, drafted_sums;
+  report.against = against;
+  std::vector<double> reference, request, ratios;
+  RequestSums reference_sums, request_sums;
   for (const BenchPair& pair : pairs) {
-    plain_sums.Add(pair.plain);
-    drafted_sums.Add(pair.drafted);
-    const double a = MillisecondsPerToken(pair.plain);
-    const double b = MillisecondsPerToken(pair.drafted);
+    reference_sums.Add(pair.reference);
+    request_sums.Add(pair.request);
+    const double a = MillisecondsPerToken(pair.reference);
+    const double b = MillisecondsPerToken(pair.request);
     if (a == 0 || b == 0) continue;  // a text of one token has no time between tokens
-    plain.push_back(a);
-    drafted.push_back(b);
+    reference.push_back(a);
+    request.push_back(b);
     ratios.push_back(a / b);
   }
-  report.plain_per_token = SpreadOf(std::move(plain));
-  report.drafted_per_token = SpreadOf(std::move(drafted));
+  report.reference_per_token = SpreadOf(std::move(reference));
+  report.request_per_token = SpreadOf(std::move(request));
+  report.mean_ratio = MeanFactorOf(ratios);
   report.ratio = SpreadOf(std::move(ratios));
-  report.tokens_per_pass = Ratio(drafted_sums.tokens, drafted_sums.rounds);
-  report.alpha_hat = AlphaHat(drafted_sums.record);
-  report.candidates = Ratio(drafted_sums.record.draft_tokens(), drafted_sums.drafted_rounds);
-  report.draft_step = Ratio(drafted_sums.draft_us, drafted_sums.drafted_rounds) / 1000;
-  report.verify_step = Ratio(drafted_sums.verify_us, drafted_sums.rounds) / 1000;
-  report.plain_step = Ratio(plain_sums.verify_us, plain_sums.rounds) / 1000;
-  if (drafted_sums.record.tree_rounds() > 0) return report;
+  report.tokens_per_pass = Ratio(request_sums.tokens, request_sums.rounds);
+  report.alpha_hat = AlphaHat(request_sums.record);
+  report.candidates = Ratio(request_sums.record.draft_tokens(), request_sums.drafted_rounds);
+  report.draft_step = Ratio(request_sums.draft_us, request_sums.drafted_rounds) / 1000;
+  report.verify_step = Ratio(request_sums.verify_us, request_sums.rounds) / 1000;
+  report.plain_step = Ratio(reference_sums.verify_us, reference_sums.rounds) / 1000;
+  if (request_sums.record.tree_rounds() > 0 || !against.off()) return report;
   report.expected_tokens = theory::ExpectedTokens(report.alpha_hat, report.candidates);
   report.predicted_ratio =
       Ratio(*report.expected_tokens * report.plain_step, report.draft_step + report.verify_step);
@@ -81,18 +85,28 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs) {
 std::string ReportTable(const BenchReport& report) {
   std::string text = absl::StrFormat("%d pairs of requests   %13s %8s %8s %8s\n", report.pairs, "",
                                      "min", "median", "max");
-  text += Row("time a token, the target alone", report.plain_per_token, "ms");
-  text += Row("time a token, with the draft", report.drafted_per_token, "ms");
-  text += Row("ratio (above 1 the draft pays)", report.ratio, "x");
+  const bool alone = report.against.off();
+  text += Row(alone ? "time a token, the target alone"
+                    : absl::StrCat("time a token, ", report.against.Name()),
+              report.reference_per_token, "ms");
+  text += Row("time a token, with the draft", report.request_per_token, "ms");
+  text += Row(alone ? "ratio (above 1 the draft pays)" : "ratio (above 1 the latter is faster)",
+              report.ratio, "x");
+  if (report.mean_ratio.has_value()) {
+    absl::StrAppendFormat(&text, "  %-34s %8.3f, and its 95 %% interval %.3f to %.3f\n",
+                          "mean of the ratios", report.mean_ratio->mean, report.mean_ratio->low,
+                          report.mean_ratio->high);
+  }
   absl::StrAppendFormat(&text,
                         "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
                         report.tokens_per_pass, report.alpha_hat, report.candidates);
-  absl::StrAppendFormat(&text, "  steps: draft %.3f ms, verify %.3f ms, plain %.3f ms\n",
-                        report.draft_step, report.verify_step, report.plain_step);
+  absl::StrAppendFormat(&text, "  steps: draft %.3f ms, verify %.3f ms, %s %.3f ms\n",
+                        report.draft_step, report.verify_step,
+                        alone ? "plain" : report.against.Name(), report.plain_step);
   if (report.predicted_ratio.has_value()) {
     absl::StrAppendFormat(&text, "  predicted from these: %.2f tokens a round, ratio %.3f\n",
                           *report.expected_tokens, *report.predicted_ratio);
-  } else {
+  } else if (alone) {
     text += "  no prediction: some blocks were trees, and the formula is one of chains\n";
   }
   return text;
@@ -100,8 +114,9 @@ std::string ReportTable(const BenchReport& report) {
 
 std::string ReportJson(const BenchReport& report) {
   JsonObject json = {{"pairs", report.pairs},
-                     {"plain_ms_per_token", ToJson(report.plain_per_token)},
-                     {"drafted_ms_per_token", ToJson(report.drafted_per_token)},
+                     {"against", report.against.Name()},
+                     {"reference_ms_per_token", ToJson(report.reference_per_token)},
+                     {"request_ms_per_token", ToJson(report.request_per_token)},
                      {"ratio", ToJson(report.ratio)},
                      {"tokens_per_target_pass", report.tokens_per_pass},
                      {"alpha_hat", report.alpha_hat},
@@ -109,6 +124,7 @@ std::string ReportJson(const BenchReport& report) {
                      {"step_ms", JsonObject{{"draft", report.draft_step},
                                             {"verify", report.verify_step},
                                             {"plain", report.plain_step}}}};
+  if (report.mean_ratio.has_value()) json.Set("mean_ratio", ToJson(report.mean_ratio));
   if (report.predicted_ratio.has_value()) {
     json.Set("predicted_tokens_per_round", *report.expected_tokens);
     json.Set("predicted_ratio", *report.predicted_ratio);

@@ -47,11 +47,11 @@ class Pairs {
   absl::StatusOr<BenchReport> Run(const std::vector<std::string>& prompts) {
     std::vector<BenchPair> pairs;
     // One of each that does not count: pools, caches and peers get warm.
-    TANDEM_RETURN_IF_ERROR(RunPair(prompts[0]).status());
+    TANDEM_RETURN_IF_ERROR(RunPair(prompts[0], false).status());
     const size_t all = prompts.size() * options_.repeats;
     for (uint64_t repeat = 0; repeat < options_.repeats; ++repeat) {
       for (const std::string& prompt : prompts) {
-        TANDEM_ASSIGN_OR_RETURN(BenchPair pair, RunPair(prompt));
+        TANDEM_ASSIGN_OR_RETURN(BenchPair pair, RunPair(prompt, pairs.size() % 2 == 1));
         pairs.push_back(std::move(pair));
         if (isatty(STDERR_FILENO) == 0 && pairs.size() % prompts.size() != 0) continue;
         ShowProgress(absl::StrCat(pairs.size(), " of ", all, " pairs"), pairs.size() == all);
@@ -60,17 +60,18 @@ class Pairs {
     if (differing_ > 0) {
       std::fprintf(stderr, "%d pairs wrote different texts (sampled texts may)\n", differing_);
     }
-    return MakeReport(pairs);
+    return MakeReport(pairs, options_.against);
   }
 
  private:
-  absl::StatusOr<BenchPair> RunPair(const std::string& prompt) {
+  absl::StatusOr<BenchPair> RunPair(const std::string& prompt, bool turned) {
     const v1::GenerateRequest request = MakeRequest(options_, prompt);
-    v1::GenerateRequest plain = request;
-    BenchMode{0}.Apply(plain);
-    TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(plain));
-    TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(request));
+    v1::GenerateRequest reference = request;
+    options_.against.Apply(reference);
+    TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(turned ? request : reference));
+    TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(turned ? reference : request));
     if (a.samples[0].token_ids != b.samples[0].token_ids) ++differing_;
+    if (turned) std::swap(a, b);
     return BenchPair{std::move(a.last), std::move(b.last)};
   }
 

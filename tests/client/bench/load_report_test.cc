@@ -329,6 +329,11 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
   EXPECT_THAT(Refusal({"--concurrency=2", "--idle"}), HasSubstr("give one"));
   EXPECT_THAT(Refusal({"--concurrency=2", "--window=1ms"}), HasSubstr("100ms to 1h"));
   EXPECT_THAT(Refusal({"--idle", "--silence=1h"}), HasSubstr("1ms to 10m"));
+  EXPECT_THAT(Refusal({"--against=17"}), HasSubstr("--against=17: must be off, auto, or 1 to 16"));
+  EXPECT_THAT(Refusal({"--against=auto"}), HasSubstr("is what --draft-tokens says"));
+  EXPECT_THAT(Refusal({"--against=3", "--draft-tokens=3"}), HasSubstr("name another"));
+  EXPECT_THAT(Refusal({"--concurrency=2", "--against=3"}), HasSubstr("say both in --modes"));
+  EXPECT_EQ(Refusal({"--against=3"}), "");
   EXPECT_EQ(Refusal({"--idle", "--draft-tokens=0"}), "");
   EXPECT_EQ(Refusal({"--concurrency=2"}), "");
 }

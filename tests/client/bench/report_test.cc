@@ -1,5 +1,8 @@
 #include "client/bench/report.h"
 
+#include <cmath>
+#include <vector>
+
 #include "client/bench/options.h"
 #include "common/base/json.h"
 #include "common/theory/speedup.h"
@@ -53,7 +56,7 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}, {Plain(1000), Drafted(1000)}});
   EXPECT_DOUBLE_EQ(report.ratio.min, 1);
   EXPECT_DOUBLE_EQ(report.ratio.max, 2);
-  EXPECT_DOUBLE_EQ(report.plain_per_token.median, 1);
+  EXPECT_DOUBLE_EQ(report.reference_per_token.median, 1);
   EXPECT_DOUBLE_EQ(report.alpha_hat, 0.75);
   EXPECT_DOUBLE_EQ(report.candidates, 4);
   EXPECT_DOUBLE_EQ(report.draft_step, 0.3);
@@ -62,6 +65,18 @@ TEST(BenchReportTest, MeasuredAndPredicted) {
   EXPECT_DOUBLE_EQ(report.tokens_per_pass, 2.2);
   ASSERT_TRUE(report.predicted_ratio.has_value());
   EXPECT_NEAR(*report.predicted_ratio, theory::ExpectedTokens(0.75, 4) / 1.5, 1e-12);
+}
+
+TEST(BenchReportTest, ComparesWithAnotherNumberOfCandidates) {
+  std::vector<BenchPair> pairs(8, {Plain(1000), Drafted(500)});
+  pairs[3].request = Drafted(400);
+  const BenchReport report = MakeReport(pairs, BenchMode{3});
+  EXPECT_FALSE(report.predicted_ratio.has_value()) << "the prediction is of the target alone";
+  ASSERT_TRUE(report.mean_ratio.has_value());
+  EXPECT_NEAR(report.mean_ratio->mean, 2 * std::pow(1.25, 1.0 / 8), 1e-9);
+  EXPECT_LT(report.mean_ratio->low, 2.0);
+  EXPECT_THAT(ReportTable(report), HasSubstr("time a token, K=3"));
+  EXPECT_EQ(tandem::testing::ParseJson(ReportJson(report))["against"].String(), "K=3");
 }
 
 TEST(BenchReportTest, TreesAreNotPredictedByTheFormulaOfChains) {
