@@ -7,8 +7,10 @@
 
 namespace tandem::orchestrator {
 
-void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepted) {
+void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepted,
+                                 BlockReplay::Text& text) {
   TANDEM_CHECK(asked >= 1 && asked <= kMaxDraftTokens);
+  replay_.Observe(asked, accepted, At(std::min(asked + 1, kMaxDraftTokens)), text);
   for (uint32_t i = 0; i < asked; ++i) {
     if (asked_[i] >= kMemory) {
       asked_[i] *= 0.5;
@@ -37,6 +39,7 @@ void AcceptanceEstimate::Fade(double tests) {
     fade(tested_[i], accepted_[i]);
     fade(asked_[i], came_[i]);
   }
+  replay_.Fade(tests * Tokens(kMaxDraftTokens));  // so many of the longest blocks
 }
 
 double AcceptanceEstimate::At(uint32_t position) const {
@@ -49,12 +52,13 @@ double AcceptanceEstimate::At(uint32_t position) const {
 }
 
 double AcceptanceEstimate::Tokens(uint32_t asked) const {
+  const uint32_t last = std::min(asked, kMaxDraftTokens);
   double tokens = 1;
   double all = 1;
   double chance = kPrior;
-  for (uint32_t i = 0; i < std::min(asked, kMaxDraftTokens); ++i) {
+  for (uint32_t i = 0; i < last; ++i) {
     chance = (accepted_[i] + kPriorWeight * chance) / (tested_[i] + kPriorWeight);
-    all *= chance;
+    all *= replay_.At(i + 1, last, chance);
     tokens += all;
   }
   return tokens;

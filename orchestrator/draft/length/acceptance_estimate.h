@@ -1,30 +1,33 @@
-// How many draft tokens of a block are accepted, by their position: running counts that forget.
+// How many draft tokens of a block are accepted: running counts that forget, by their position, and of blocks of each
+// length (block_replay.h).
 // Plain value, not thread-safe.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "orchestrator/draft/length/block_replay.h"
 #include "orchestrator/draft/length/policy.h"
 
 namespace tandem::orchestrator {
 
 class AcceptanceEstimate {
  public:
-  // A round asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of the `came` that came were
+  // A round of `text` asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of the `came` that came were
   // accepted. A block that was short or late counts as one whose missing tokens were rejected: what
   // counts is what asking for a position brings.
-  void Observe(uint32_t asked, uint32_t came, uint32_t accepted);
+  void Observe(uint32_t asked, uint32_t came, uint32_t accepted, BlockReplay::Text& text);
 
   // What was counted so far counts for no more than `tests` tests a position.
   void Fade(double tests);
 
-  // Chance that the token at `position` (from 1) is accepted, given that those before it were. The
-  // prior of position 1 is kPrior, that of each further one is the estimate of the position before.
+  // Chance that the token at `position` (from 1) is accepted, given that those before it were, in the blocks that were
+  // asked for, whatever their lengths. The prior of position 1 is kPrior, that of each further one is the estimate of
+  // the position before.
   double At(uint32_t position) const;
 
-  // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that
-  // all up to it are accepted (Leviathan et al. 2023, equation 1, with a chance for each position).
+  // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that all up to it are
+  // accepted (Leviathan et al. 2023, equation 1, with a chance for each position), in blocks of that length.
   double Tokens(uint32_t asked) const;
 
   // Expected tokens of a block of which `asked` were asked for: drafts may end blocks early. `asked` before any.
@@ -39,6 +42,7 @@ class AcceptanceEstimate {
   static constexpr double kPriorWeight = 4;  // tested tokens
   static constexpr double kMemory = 2000;    // of tests a position; beyond it old ones fade
 
+  BlockReplay replay_;
   std::array<double, kMaxDraftTokens> tested_{};
   std::array<double, kMaxDraftTokens> accepted_{};
   std::array<double, kMaxDraftTokens> asked_{};

@@ -191,7 +191,9 @@ LengthChoice LengthGroup::Next(uint32_t sequences, LengthInputs inputs, Sequence
   Level& at = At(level, inputs);
   if (std::exchange(at.due, false)) Advance(at, std::max(load_, at.pass_sequences), inputs);
   if (sequence.level != level || sequence.phase != at.search->phase()) {
-    sequence = {level, at.search->phase()};
+    sequence.level = level;
+    sequence.phase = at.search->phase();
+    sequence.rounds = 0;
   }
   sequence.shape = at.search->length();
   const DraftShape shape = ShapeOf(sequence.shape);
@@ -214,7 +216,9 @@ bool LengthGroup::Drafts(uint32_t sequences, uint32_t context) const {
   return at.search == nullptr || at.search->best() > 0;
 }
 
-void LengthGroup::CountAccepted(const RoundRecord& round, const Sequence& sequence) {
+void LengthGroup::CountAccepted(const RoundRecord& round, Sequence& sequence) {
+  const bool is_chain = round.choice->nodes == 0 && round.choice->min_confidence == 0;
+  if (!is_chain || round.asked_tokens == 0) BlockReplay::Interrupt(sequence.text);
   if (round.choice->nodes > 0) {
     // A tree that is cut at the text's end is another shape.
     if (round.asked_tokens == round.choice->tokens && IsTree(sequence.shape)) {
@@ -231,12 +235,15 @@ void LengthGroup::CountAccepted(const RoundRecord& round, const Sequence& sequen
     }
   } else {
     level.acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
-                             round.accepted_tokens);
+                             round.accepted_tokens, sequence.text);
   }
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
-  if (!round.choice.has_value() || IsDraftsFault(round)) return;
+  if (!round.choice.has_value() || IsDraftsFault(round)) {
+    BlockReplay::Interrupt(sequence.text);
+    return;
+  }
   concurrency::MutexLock lock(mutex_);
   CountAccepted(round, sequence);
   if (round.asked_tokens != round.choice->tokens) return;  // at the text's end

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/length/acceptance_estimate.h"
+#include "orchestrator/draft/length/block_replay.h"
 #include "orchestrator/draft/length/confident_estimate.h"
 #include "orchestrator/draft/length/length_search.h"
 #include "orchestrator/draft/length/policy.h"
@@ -33,6 +34,7 @@ class LengthGroup {
     uint64_t phase = 0;
     uint32_t rounds = 0;  // of the phase
     uint32_t shape = 0;   // of the last choice
+    BlockReplay::Text text;
   };
 
   // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
@@ -91,7 +93,7 @@ class LengthGroup {
   void LeaveOut(const Level& level, const LengthInputs& inputs, ByShape& tokens) const
       TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
-  void CountAccepted(const RoundRecord& round, const Sequence& sequence) TANDEM_REQUIRES(mutex_);
+  void CountAccepted(const RoundRecord& round, Sequence& sequence) TANDEM_REQUIRES(mutex_);
 
   const bool ends_by_confidence_;
   mutable concurrency::Mutex mutex_;

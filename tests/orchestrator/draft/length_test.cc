@@ -75,11 +75,12 @@ TEST(HeuristicLength, TwoUpOneDownWithinItsBounds) {
 
 TEST(AcceptanceEstimate, CountsByPosition) {
   AcceptanceEstimate estimate;
+  BlockReplay::Text text;
   EXPECT_TRUE(estimate.empty());
   EXPECT_DOUBLE_EQ(estimate.At(1), 0.7) << "the prior";
   EXPECT_DOUBLE_EQ(estimate.Tokens(0), 1);
   // The first token always, the second in half of the cases, the third never.
-  for (int i = 0; i < 1000; ++i) estimate.Observe(3, 3, i % 2 == 0 ? 2 : 1);
+  for (int i = 0; i < 1000; ++i) estimate.Observe(3, 3, i % 2 == 0 ? 2 : 1, text);
   EXPECT_NEAR(estimate.At(1), 1, 0.01);
   EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
   EXPECT_NEAR(estimate.At(3), 0, 0.01);
@@ -90,9 +91,10 @@ TEST(AcceptanceEstimate, CountsByPosition) {
 
 TEST(AcceptanceEstimate, TokensThatDidNotComeCountForTheLengthAndNotForTheDraft) {
   AcceptanceEstimate estimate;
+  BlockReplay::Text text;
   EXPECT_DOUBLE_EQ(estimate.Drafted(5), 5) << "before any";
   // One token comes in half of the rounds, three in the others; all are accepted.
-  for (uint32_t i = 0; i < 1000; ++i) estimate.Observe(4, 1 + i % 2 * 2, 1 + i % 2 * 2);
+  for (uint32_t i = 0; i < 1000; ++i) estimate.Observe(4, 1 + i % 2 * 2, 1 + i % 2 * 2, text);
   EXPECT_NEAR(estimate.Drafted(4), 2, 1e-9);
   EXPECT_NEAR(estimate.Drafted(2), 1.5, 1e-9);
   EXPECT_NEAR(estimate.Tokens(4), 3, 0.02);
@@ -101,18 +103,20 @@ TEST(AcceptanceEstimate, TokensThatDidNotComeCountForTheLengthAndNotForTheDraft)
 
 TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
   AcceptanceEstimate estimate;
-  for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1, 1);
-  for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 1, 0);
+  BlockReplay::Text text;
+  for (int i = 0; i < 100'000; ++i) estimate.Observe(1, 1, 1, text);
+  for (int i = 0; i < 8'000; ++i) estimate.Observe(1, 1, 0, text);
   EXPECT_LT(estimate.At(1), 0.1);
 }
 
 TEST(AcceptanceEstimate, FadesToWhatOthersAreWorth) {
   AcceptanceEstimate estimate;
-  for (int i = 0; i < 1000; ++i) estimate.Observe(2, 2, 2);
+  BlockReplay::Text text;
+  for (int i = 0; i < 1000; ++i) estimate.Observe(2, 2, 2, text);
   estimate.Fade(10);
   EXPECT_GT(estimate.At(1), 0.9) << "the same ratios";
   EXPECT_NEAR(estimate.Drafted(2), 2, 1e-9);
-  for (int i = 0; i < 40; ++i) estimate.Observe(2, 1, 0);
+  for (int i = 0; i < 40; ++i) estimate.Observe(2, 1, 0, text);
   EXPECT_LT(estimate.At(1), 0.3) << "of little weight";
   EXPECT_LT(estimate.Drafted(2), 1.3);
 }
