@@ -10,7 +10,7 @@ namespace tandem::orchestrator {
 void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepted,
                                  BlockReplay::Text& text) {
   TANDEM_CHECK(asked >= 1 && asked <= kMaxDraftTokens);
-  replay_.Observe(asked, accepted, At(std::min(asked + 1, kMaxDraftTokens)), text);
+  Replay(asked, accepted, /*is_fixed=*/true, text);
   for (uint32_t i = 0; i < asked; ++i) {
     if (asked_[i] >= kMemory) {
       asked_[i] *= 0.5;
@@ -27,6 +27,17 @@ void AcceptanceEstimate::Observe(uint32_t asked, uint32_t came, uint32_t accepte
     tested_[i] += 1;
     if (i < accepted) accepted_[i] += 1;
   }
+}
+
+void AcceptanceEstimate::ObserveConfident(uint32_t came, uint32_t accepted,
+                                          BlockReplay::Text& text) {
+  // One that was late counts as one candidate that was rejected.
+  Replay(std::max(came, 1u), accepted, /*is_fixed=*/false, text);
+}
+
+void AcceptanceEstimate::Replay(uint32_t asked, uint32_t accepted, bool is_fixed,
+                                BlockReplay::Text& text) {
+  replay_.Observe(asked, accepted, is_fixed, At(std::min(asked + 1, kMaxDraftTokens)), text);
 }
 
 void AcceptanceEstimate::Fade(double tests) {

@@ -18,6 +18,10 @@ class AcceptanceEstimate {
   // counts is what asking for a position brings.
   void Observe(uint32_t asked, uint32_t came, uint32_t accepted, BlockReplay::Text& text);
 
+  // The same of a round whose chain may have ended by confidence. It tells at which tokens of the text the draft is right,
+  // and nothing of the positions in a block.
+  void ObserveConfident(uint32_t came, uint32_t accepted, BlockReplay::Text& text);
+
   // What was counted so far counts for no more than `tests` tests a position.
   void Fade(double tests);
 
@@ -41,6 +45,8 @@ class AcceptanceEstimate {
   static constexpr double kPrior = 0.7;
   static constexpr double kPriorWeight = 4;  // tested tokens
   static constexpr double kMemory = 2000;    // of tests a position; beyond it old ones fade
+
+  void Replay(uint32_t asked, uint32_t accepted, bool is_fixed, BlockReplay::Text& text);
 
   BlockReplay replay_;
   std::array<double, kMaxDraftTokens> tested_{};

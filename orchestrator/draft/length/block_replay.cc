@@ -6,11 +6,13 @@
 
 namespace tandem::orchestrator {
 
-void BlockReplay::Observe(uint32_t asked, uint32_t accepted, double chance, Text& text) {
+void BlockReplay::Observe(uint32_t asked, uint32_t accepted, bool is_fixed, double chance,
+                          Text& text) {
   TANDEM_CHECK(asked >= 1 && asked <= kMaxDraftTokens && accepted <= asked);
   if (text.asked > 0) Replay(accepted > 0, chance, text);
   text.asked = asked;
   text.accepted = accepted;
+  text.is_fixed = is_fixed;
 }
 
 // The round that `text` holds, now that the token behind it is known.
@@ -18,7 +20,7 @@ void BlockReplay::Replay(bool next, double chance, Text& text) {
   const uint32_t asked = text.asked;
   const uint32_t accepted = text.accepted;
   for (uint32_t i = 0; i < accepted; ++i) {
-    if (i + 1 < asked) Count(true, i + 1 < accepted, text);
+    if (text.is_fixed && i + 1 < asked) Count(true, i + 1 < accepted, text);
     Step(true, text);
   }
   if (accepted == asked) {
@@ -26,7 +28,7 @@ void BlockReplay::Replay(bool next, double chance, Text& text) {
     return;
   }
   // At the last position what follows a right token is not known. So wrong ones do not count there either.
-  if (accepted + 1 < asked) Count(false, next, text);
+  if (text.is_fixed && accepted + 1 < asked) Count(false, next, text);
   Step(false, text);
 }
 

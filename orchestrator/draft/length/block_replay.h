@@ -32,11 +32,14 @@ class BlockReplay {
     uint32_t run = 0;  // right tokens in a row up to here, to kMaxRun
     // The last round, which is replayed when the next one tells whether its first candidate was right. 0: none.
     uint32_t asked = 0, accepted = 0;
+    bool is_fixed = false;
   };
 
   // The next round of the text asked for `asked` candidates of a chain (1 to kMaxDraftTokens), and `accepted` of them
-  // were accepted. `chance`: that the draft is right behind a whole chain, until there are counts.
-  void Observe(uint32_t asked, uint32_t accepted, double chance, Text& text);
+  // were accepted. `chance`: that the draft is right behind a whole chain, until there are counts. `is_fixed`: where the
+  // chain ends has nothing to do with its tokens. Those that ended by confidence, with `asked` tokens, are replayed, too,
+  // but their tokens are not what unknown ones are guessed from.
+  void Observe(uint32_t asked, uint32_t accepted, bool is_fixed, double chance, Text& text);
 
   // Tokens of the text follow of which it is not known whether the draft is right: of a round without a draft, or of
   // another shape.

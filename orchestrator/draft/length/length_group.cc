@@ -217,8 +217,7 @@ bool LengthGroup::Drafts(uint32_t sequences, uint32_t context) const {
 }
 
 void LengthGroup::CountAccepted(const RoundRecord& round, Sequence& sequence) {
-  const bool is_chain = round.choice->nodes == 0 && round.choice->min_confidence == 0;
-  if (!is_chain || round.asked_tokens == 0) BlockReplay::Interrupt(sequence.text);
+  if (round.choice->nodes > 0 || round.asked_tokens == 0) BlockReplay::Interrupt(sequence.text);
   if (round.choice->nodes > 0) {
     // A tree that is cut at the text's end is another shape.
     if (round.asked_tokens == round.choice->tokens && IsTree(sequence.shape)) {
@@ -229,6 +228,8 @@ void LengthGroup::CountAccepted(const RoundRecord& round, Sequence& sequence) {
   if (round.asked_tokens == 0) return;
   Level& level = levels_[sequence.level];
   if (round.choice->min_confidence > 0) {
+    level.acceptance.ObserveConfident(std::min(round.length(), kMaxDraftTokens),
+                                      round.accepted_tokens, sequence.text);
     // One that is cut at the text's end is another shape.
     if (round.asked_tokens == round.choice->tokens && IsConfident(sequence.shape)) {
       level.confident.Observe(sequence.shape, round.length(), round.accepted_tokens);
