@@ -36,6 +36,11 @@ double ConfidentEstimate::Tokens(uint32_t shape, double before) const {
   return Mean(shape, before, [](const ShapeSums& sums) { return sums.tokens(); });
 }
 
+double ConfidentEstimate::TokensError(uint32_t shape) const {
+  TANDEM_CHECK(IsConfident(shape));
+  return sums_[shape - kFirstConfident].TokensError(kPriorWeight);
+}
+
 double ConfidentEstimate::Candidates(uint32_t shape, double before) const {
   return Mean(shape, before, [](const ShapeSums& sums) { return sums.came; });
 }

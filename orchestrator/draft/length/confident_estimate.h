@@ -25,6 +25,7 @@ class ConfidentEstimate {
   // Expected tokens of a round, and candidates that come. What was not seen yet is expected to be as with the nearest
   // confidence that was, and as `before` says where there is none.
   double Tokens(uint32_t shape, double before) const;
+  double TokensError(uint32_t shape) const;  // standard deviation, relative
   double Candidates(uint32_t shape, double before) const;
 
  private:

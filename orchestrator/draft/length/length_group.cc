@@ -150,10 +150,12 @@ LengthGroup::Expected LengthGroup::Expect(const Level& level, double sequences,
   const uint32_t chain = std::max(1u, BestShape(tokens, RoundTimes(parts, pass_time)));
   for (uint32_t i = kFirstConfident; i < kFirstTree; ++i) {
     tokens[i] = level.confident.Tokens(i, tokens[chain]);
+    expected.errors[i] = level.confident.TokensError(i);
     parts.drafted[i] = level.confident.Candidates(i, parts.drafted[chain]);
   }
   for (uint32_t i = kFirstTree; i < kShapes; ++i) {
     tokens[i] = trees_.Tokens(i, tokens[kMaxDraftTokens]);
+    expected.errors[i] = trees_.TokensError(i);
     parts.drafted[i] = trees_.Nodes(i);
   }
   return expected;
@@ -286,9 +288,9 @@ void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& in
   };
   Expected expected = Expect(level, sequences, pass_time);
   LeaveOut(level, inputs, expected.tokens);
-  const auto& [parts, tokens] = expected;
+  const auto& [parts, tokens, errors] = expected;
   const ByShape times = RoundTimes(parts, pass_time);
-  level.search->Advance(tokens, times, Whole(load_));
+  level.search->Advance(tokens, times, Whole(load_), errors);
   level.zero =
       level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
 }

@@ -79,6 +79,9 @@ class LengthGroup {
   struct Expected {
     RoundParts parts;
     ByShape tokens;
+    // Standard deviation of the tokens, relative. Those of chains of a fixed length are counted on the same texts, and
+    // their ratios are known well: 0.
+    ByShape errors{};
   };
 
   static uint32_t LevelOf(double sequences, uint32_t context);

@@ -59,12 +59,13 @@ constexpr uint32_t kMaxOpen = 8;
 constexpr double kChangeError = 0.5;  // of what the best length's rounds changed by during a trial
 // Of a trial in turn, in pairs of rounds: the fewest, where it is clearly worse and else, and the most; it ends between
 // them once it has an error of no more than this.
-constexpr uint32_t kMinWorsePairs = 8, kMinPairs = 24, kMaxPairs = 96;
+constexpr uint32_t kMinWorsePairs = 8, kMinPairs = 24, kMaxPairs = 256;
+constexpr uint32_t kPairsStep = 8;  // they are compared after so many more
 constexpr double kPairsError = 0.015;
-// A round may take longer because of the length of the one before. Pairs do not show that.
-constexpr double kMinPairsError = 0.005;
-constexpr uint32_t kMaxFails = 6;            // the wait doubles so often
-constexpr uint32_t kMaxUndecided = 4;        // and so often where a trial is not clearly worse
+constexpr double kShareOfTokens = 0.3;    // or than this share of what the tokens are not known by
+constexpr double kMinPairsError = 0.005;  // there may be more that pairs do not show
+constexpr uint32_t kMaxFails = 6;         // the wait doubles so often
+constexpr uint32_t kMaxUndecided = 4;     // and so often where a trial is not clearly worse
 constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length
 
 }  // namespace
@@ -73,23 +74,24 @@ uint32_t LengthSearch::PhaseRounds(uint32_t sequences) {
   return std::max(kMinRounds, kRoundsASequence * sequences);
 }
 
-// The next round is one of the other length.
 bool LengthSearch::ObserveInTurn(double seconds, bool counts) {
   if (!counts) return false;
-  if (pairs_.count() > 4)
-    seconds = std::min(seconds, kOutlier * pairs_.first_seconds() / pairs_.count());
-  second_ = !second_;
-  if (second_) {
-    first_seconds_ = seconds;
-    return false;
-  }
+  const uint32_t turn = turn_;
+  turn_ = (turn_ + 1) % (2 * kRoundsInTurn);
+  // The first round of each length pays for the other length's round before it.
+  if (turn == kRoundsInTurn - 1) first_seconds_ = seconds;
+  if (turn_ != 0) return false;
   pairs_.Add(first_seconds_, seconds);
-  const double gain = more_tokens_ - pairs_.Ratio();
-  const double error = pairs_.Error();
-  const bool is_first = tried_[trial_].trials == 0;  // how many tokens it gives is not known well
-  if (!is_first && pairs_.count() >= kMinWorsePairs && gain < -3 * error) return true;
+  if (pairs_.count() % kPairsStep != 0) return false;
+  const auto [ratio, error] = pairs_.Compare();
+  const double gain = more_tokens_ - ratio;
+  const double of_tokens = TokensError(trial_);
+  const double all = std::hypot(error, of_tokens);
+  if (pairs_.count() >= kMinWorsePairs && gain < -3 * all) return true;
   if (pairs_.count() < kMinPairs) return false;
-  return gain > 3 * error || error < kPairsError || pairs_.count() >= kMaxPairs;
+  if (gain < -2 * all) return true;
+  return gain > 3 * error || error < std::max(kPairsError, kShareOfTokens * of_tokens) ||
+         pairs_.count() >= kMaxPairs;
 }
 
 bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
@@ -182,11 +184,13 @@ void LengthSearch::Clear() {
   all_count_ = 0;
   promising_ = false;
   extensions_ = restarts_ = 0;
-  second_ = false;
+  turn_ = 0;
   pairs_ = {};
 }
 
-void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
+void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences,
+                           const ByShape& token_errors) {
+  token_errors_ = token_errors;
   const double mean = count_ > 0 ? sum_ / count_ : all_ / std::max(all_count_, 1u);
   switch (phase_) {
     case Phase::kSteady:
@@ -200,8 +204,10 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       if (in_turn_) {
         const double worse =
             pairs_.second_seconds() - std::exp(more_tokens_) * pairs_.first_seconds();
-        return EndTrial(tokens, times, pairs_.Ratio(), std::hypot(pairs_.Error(), kMinPairsError),
-                        worse * pairs_.count() / (PhaseRounds(sequences) * pairs_.first_seconds()));
+        const auto [ratio, error] = pairs_.Compare();
+        const double phases = 1.0 * pairs_.count() * kRoundsInTurn / PhaseRounds(sequences);
+        return EndTrial(tokens, times, ratio, std::hypot(error, kMinPairsError),
+                        phases * worse / pairs_.first_seconds());
       }
       trial_time_ = mean;
       tried_[trial_].took = 1 + static_cast<double>(all_count_) / PhaseRounds(sequences);
@@ -230,6 +236,11 @@ void LengthSearch::CountNoise(double mean) {
 // Of the ratio of a trial to the steady phases around it, relative.
 double LengthSearch::TrialError(double within) const {
   return std::hypot(std::min(within, kMaxError), std::sqrt(noise_));
+}
+
+// Of the ratio to the best length's tokens, relative.
+double LengthSearch::TokensError(uint32_t length) const {
+  return std::hypot(token_errors_[length], token_errors_[best_]);
 }
 
 void LengthSearch::ForgetOthers() {
@@ -425,10 +436,10 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   }
   if (better == best_) return;
   const double gain = tried_[better].trials > 1 ? kGain : kGainOfOne;
-  const double error =
-      std::hypot(tried_[better].error, tried_[best_].error) * (best_ == 0    ? kErrorsFromPlain
-                                                               : better == 0 ? kErrorsToPlain
-                                                                             : kErrors);
+  const double of_times = std::hypot(tried_[better].error, tried_[best_].error);
+  const double error = std::hypot(of_times, TokensError(better)) * (best_ == 0    ? kErrorsFromPlain
+                                                                    : better == 0 ? kErrorsToPlain
+                                                                                  : kErrors);
   if (values[better] < values[best_] + std::max(gain, error)) return;
   // They failed beside another length.
   for (Tried& one : tried_) one.fails = std::min(one.fails, kFailsBesideAnother);

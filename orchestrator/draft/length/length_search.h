@@ -21,8 +21,9 @@
 // it stays true while all lengths get slower alike.
 //
 // A sequence that is alone has nobody to come into step with. So its rounds of the trial and of the best length, if both
-// have drafts, are in turn: one each. What the machine does to both is left out by that, and a trial is several times as
-// exact. It lasts until it has decided, or is exact enough.
+// have drafts, are in turn: two of each. What the machine does to both is left out by that, and a trial is several times
+// as exact. Only the second of the two counts. The first pays for the length before it: while it runs, the tokens of that
+// round are still written and sent. The trial lasts until it has decided, or is exact enough.
 //
 // How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
 // length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
@@ -62,7 +63,7 @@ class LengthSearch {
   uint64_t phase() const { return phase_number_; }
   // The best length so far. Sequences that begin take it as the length to come.
   uint32_t best() const { return best_; }
-  bool is_trial() const { return phase_ == Phase::kTrial && (!in_turn_ || second_); }
+  bool is_trial() const { return phase_ == Phase::kTrial && (!in_turn_ || turn_ >= kRoundsInTurn); }
 
   // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
   // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now:
@@ -73,8 +74,10 @@ class LengthSearch {
   void CountCost(double seconds, uint32_t length);
 
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
-  // only ratios of the times count. A length that is not to be had has kNotOffered tokens.
-  void Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences);
+  // only ratios of the times count. A length that is not to be had has kNotOffered tokens. `token_errors`: standard
+  // deviations of the estimates of tokens, relative.
+  void Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences,
+               const ByShape& token_errors = {});
 
   // The times of rounds, measured where there were trials, by the model in between. Only ratios
   // count.
@@ -85,6 +88,7 @@ class LengthSearch {
 
   static constexpr uint32_t kMinRounds = 24;       // of a phase
   static constexpr uint32_t kRoundsASequence = 3;  // of a phase
+  static constexpr uint32_t kRoundsInTurn = 2;     // of one length
   static constexpr double kTrialShare = 0.004;     // of the time may be lost by further trials
   static constexpr double kFirstCredit = 12;       // phases that first trials may cost
   static constexpr double kGain = 0.012;           // to change the length, in the logarithm
@@ -110,6 +114,7 @@ class LengthSearch {
   double Error(uint32_t sequences) const;
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
+  double TokensError(uint32_t length) const;
   void Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences);
   // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length.
   void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
@@ -152,9 +157,9 @@ class LengthSearch {
   bool promising_ = false;    // the trial goes on
   uint32_t extensions_ = 0;   // how often it was found too uneven to end
   uint32_t restarts_ = 0;     // how often its rounds were counted anew
-  bool in_turn_ = false;      // the trial's rounds and those of the best length are in turn,
-  bool second_ = false;       //   and that of the trial is next
-  double first_seconds_ = 0;  //   after one of the best length that took so long
+  bool in_turn_ = false;      // the trial's rounds and those of the best length are in turn:
+  uint32_t turn_ = 0;         //   the next round, first those of the best length
+  double first_seconds_ = 0;  //   the last one of that took so long
   PairedRounds pairs_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
@@ -173,6 +178,7 @@ class LengthSearch {
   double credit_ = 0;
 
   std::array<Tried, kShapes> tried_{};
+  ByShape token_errors_{};  // of the last Advance
 };
 
 }  // namespace tandem::orchestrator

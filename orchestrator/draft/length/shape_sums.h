@@ -3,6 +3,7 @@
 // Plain value, not thread-safe.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace tandem::orchestrator {
@@ -21,6 +22,14 @@ struct ShapeSums {
     accepted += candidates_accepted;
   }
   double tokens() const { return rounds + accepted; }  // one of the target's own a round
+
+  // Of the mean of tokens(), relative, where so many rounds were known before.
+  double TokensError(double prior_rounds) const {
+    return kSpread / std::sqrt(prior_rounds + rounds);
+  }
+
+ private:
+  static constexpr double kSpread = 0.5;  // of one round's tokens, to their mean
 };
 
 }  // namespace tandem::orchestrator

@@ -42,6 +42,11 @@ double TreeEstimate::Tokens(uint32_t shape, double longest_chain) const {
   return (kPriorWeight * prior + sums.tokens()) / (kPriorWeight + sums.rounds);
 }
 
+double TreeEstimate::TokensError(uint32_t shape) const {
+  TANDEM_CHECK(IsTree(shape) && shape < kShapes);
+  return sums_[shape - kFirstTree].TokensError(kPriorWeight);
+}
+
 double TreeEstimate::Nodes(uint32_t shape) const {
   TANDEM_CHECK(IsTree(shape) && shape < kShapes);
   const ShapeSums& sums = sums_[shape - kFirstTree];

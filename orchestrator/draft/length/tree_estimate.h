@@ -19,6 +19,7 @@ class TreeEstimate {
   // Expected tokens of a round with a tree of this shape. `longest_chain` is that of the longest chain: what is
   // not measured yet follows from it, and from the trees of other shapes.
   double Tokens(uint32_t shape, double longest_chain) const;
+  double TokensError(uint32_t shape) const;  // standard deviation, relative
   // Expected nodes of such a tree; before any: all.
   double Nodes(uint32_t shape) const;
 
