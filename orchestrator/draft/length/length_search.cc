@@ -64,8 +64,12 @@ constexpr uint32_t kPairsStep = 8;  // they are compared after so many more
 constexpr double kPairsError = 0.015;
 constexpr double kShareOfTokens = 0.3;    // or than this share of what the tokens are not known by
 constexpr double kMinPairsError = 0.005;  // there may be more that pairs do not show
-constexpr uint32_t kMaxFails = 6;         // the wait doubles so often
-constexpr uint32_t kMaxUndecided = 4;     // and so often where a trial is not clearly worse
+// Trials of several sequences are repeated at once where steady phases differ by kRepeatNoise or more, until the error is
+// kRepeatError, or the cost so many phases.
+constexpr uint32_t kMaxRepeatSequences = 8, kMaxRepeats = 16;
+constexpr double kRepeatNoise = 0.05, kRepeatError = 0.02, kRepeatCost = 2;
+constexpr uint32_t kMaxFails = 6;            // the wait doubles so often
+constexpr uint32_t kMaxUndecided = 4;        // and so often where a trial is not clearly worse
 constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length
 
 }  // namespace
@@ -217,11 +221,37 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       // A machine that changes its speed may have done so when the trial began, or when it ended.
       const double change = kChangeError * std::log(mean / before_);
       before_ += kAfterWeight * (mean - before_);
-      return EndTrial(tokens, times, std::log(trial_time_ / before_),
-                      std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change),
+      repeats_.Add(std::log(trial_time_ / before_),
+                   std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change));
+      if (IsRepeated(sequences)) return Begin(Phase::kTrial);
+      return EndTrial(tokens, times, repeats_.Mean(), repeats_.Error(),
                       trial_cost_ / (std::max<double>(count_, 1) * before_));
     }
   }
+}
+
+// On a machine that is uneven by itself, phases of the trial and of the best length go on in turn until they have decided.
+bool LengthSearch::IsRepeated(uint32_t sequences) const {
+  if (sequences > kMaxRepeatSequences || trial_ == 0 || best_ == 0) return false;
+  if (noise_ < kRepeatNoise * kRepeatNoise || repeats_.count() >= kMaxRepeats) return false;
+  if (trial_cost_ > kRepeatCost * PhaseRounds(sequences) * before_) return false;
+  const double error = repeats_.Error();
+  const double gain = more_tokens_ - repeats_.Mean();
+  return error > kRepeatError && std::abs(gain) < 2 * std::hypot(error, TokensError(trial_));
+}
+
+void LengthSearch::Repeats::Add(double ratio, double error) {
+  ++count_;
+  sum_ += ratio;
+  squares_ += ratio * ratio;
+  errors_ += error * error;
+}
+
+// By how the ratios differ, or by what each is known to be uncertain by, whichever is more.
+double LengthSearch::Repeats::Error() const {
+  const double n = count_;
+  const double spread = n < 2 ? 0 : std::max(0.0, squares_ - sum_ * sum_ / n) / (n - 1);
+  return std::sqrt(std::max(spread, errors_ / n) / n);
 }
 
 // Phases of one length, one after the other, differ by what has nothing to do with the length.
@@ -309,6 +339,7 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t 
   in_turn_ = sequences == 1 && trial_ > 0 && best_ > 0;
   Begin(Phase::kTrial);
   trial_cost_ = 0;
+  repeats_ = {};
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 

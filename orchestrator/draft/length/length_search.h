@@ -25,6 +25,9 @@
 // as exact. Only the second of the two counts. The first pays for the length before it: while it runs, the tokens of that
 // round are still written and sent. The trial lasts until it has decided, or is exact enough.
 //
+// Where a few sequences are on a machine that is uneven by itself, the phases of the trial and of the best length go on in
+// turn as well, until they have decided, or are exact enough, or have cost too much.
+//
 // How exact a trial is, is measured too: steady phases of one length, one after the other, differ by what the
 // length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
 // Kalman filter of one value).
@@ -115,6 +118,7 @@ class LengthSearch {
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
   double TokensError(uint32_t length) const;
+  bool IsRepeated(uint32_t sequences) const;
   void Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences);
   // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length.
   void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
@@ -143,6 +147,19 @@ class LengthSearch {
   };
   static void Blend(double measured, double error, double max_weight, Tried& one);
 
+  // What a trial's phases have shown, each beside those of the best length around it.
+  class Repeats {
+   public:
+    void Add(double ratio, double error);  // `ratio`: a logarithm
+    uint32_t count() const { return count_; }
+    double Mean() const { return sum_ / count_; }  // count() is not 0
+    double Error() const;                          // standard deviation of it
+
+   private:
+    uint32_t count_ = 0;
+    double sum_ = 0, squares_ = 0, errors_ = 0;
+  };
+
   uint32_t best_;
   uint32_t trial_ = 0;
   Phase phase_ = Phase::kSteady;
@@ -161,6 +178,7 @@ class LengthSearch {
   uint32_t turn_ = 0;         //   the next round, first those of the best length
   double first_seconds_ = 0;  //   the last one of that took so long
   PairedRounds pairs_;
+  Repeats repeats_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
   uint32_t steady_ = 0;         // phases in before_
