@@ -57,10 +57,9 @@ constexpr double kUnknown = 0.5;
 constexpr double kExact = 0.03;
 constexpr uint32_t kMaxOpen = 8;
 constexpr double kChangeError = 0.5;  // of what the best length's rounds changed by during a trial
-// Of a trial in turn, in pairs of rounds: the fewest, where it is clearly worse and else, and the most; it ends between
-// them once it has an error of no more than this.
-constexpr uint32_t kMinWorsePairs = 8, kMinPairs = 24, kMaxPairs = 256;
-constexpr uint32_t kPairsStep = 8;  // they are compared after so many more
+// Of a trial in turn, in pairs of rounds: they are compared after so many more; the fewest, but where it is clearly worse,
+// and the most. It ends between them once it has an error of no more than this.
+constexpr uint32_t kPairsStep = 8, kMinPairs = 24, kMaxPairs = 256;
 constexpr double kPairsError = 0.015;
 constexpr double kShareOfTokens = 0.3;    // or than this share of what the tokens are not known by
 constexpr double kMinPairsError = 0.005;  // there may be more that pairs do not show
@@ -91,7 +90,7 @@ bool LengthSearch::ObserveInTurn(double seconds, bool counts) {
   const double gain = more_tokens_ - ratio;
   const double of_tokens = TokensError(trial_);
   const double all = std::hypot(error, of_tokens);
-  if (pairs_.count() >= kMinWorsePairs && gain < -3 * all) return true;
+  if (gain < -3 * all) return true;
   if (pairs_.count() < kMinPairs) return false;
   if (gain < -2 * all) return true;
   return gain > 3 * error || error < std::max(kPairsError, kShareOfTokens * of_tokens) ||
