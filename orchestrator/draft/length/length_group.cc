@@ -275,7 +275,8 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     at.search->CountCost(seconds, sequence.shape);
     return;
   }
-  at.due = at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_));
+  at.due =
+      at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_), round.draft_tokens);
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {

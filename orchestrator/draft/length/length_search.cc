@@ -32,6 +32,9 @@ constexpr double kDrift = 0.02;  // of a length's ratio to the best one, from tr
 // have without us: it is left on evidence, and taken up again on half of it.
 constexpr double kErrors = 1, kErrorsFromPlain = 1.5, kErrorsToPlain = 0.5;
 constexpr double kSurprise = 0.3;  // of a trial against the last of its length
+// The first phase that is no faster than this times the one before it is the first one that counts.
+constexpr double kWarm = 0.9;
+constexpr uint32_t kMaxColdPhases = 8;
 constexpr uint32_t kConfirms = 4;  // steady phases after a change that are compared with before
 constexpr double kConfirmWeight = 0.5;
 // A trial whose rounds differ by more than this goes on, and its first half fades: its sequences may
@@ -77,14 +80,14 @@ uint32_t LengthSearch::PhaseRounds(uint32_t sequences) {
   return std::max(kMinRounds, kRoundsASequence * sequences);
 }
 
-bool LengthSearch::ObserveInTurn(double seconds, bool counts) {
+bool LengthSearch::ObserveInTurn(PairedRounds::Round round, bool counts) {
   if (!counts) return false;
   const uint32_t turn = turn_;
   turn_ = (turn_ + 1) % (2 * kRoundsInTurn);
   // The first round of each length pays for the other length's round before it.
-  if (turn == kRoundsInTurn - 1) first_seconds_ = seconds;
+  if (turn == kRoundsInTurn - 1) first_ = round;
   if (turn_ != 0) return false;
-  pairs_.Add(first_seconds_, seconds);
+  pairs_.Add(first_, round);
   if (pairs_.count() % kPairsStep != 0) return false;
   const auto [ratio, error] = pairs_.Compare();
   const double gain = more_tokens_ - ratio;
@@ -97,8 +100,8 @@ bool LengthSearch::ObserveInTurn(double seconds, bool counts) {
          pairs_.count() >= kMaxPairs;
 }
 
-bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences) {
-  if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn(seconds, counts);
+bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences, uint32_t candidates) {
+  if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn({seconds, candidates}, counts);
   if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
   all_ += seconds;
   ++all_count_;
@@ -198,6 +201,7 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
+      if (!is_warm_ && sequences == 1) return WarmUp(mean);
       if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
       CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
@@ -251,6 +255,14 @@ double LengthSearch::Repeats::Error() const {
   const double n = count_;
   const double spread = n < 2 ? 0 : std::max(0.0, squares_ - sum_ * sum_ / n) / (n - 1);
   return std::sqrt(std::max(spread, errors_ / n) / n);
+}
+
+// What has just started is slow, and a trial beside such rounds would be measured against them. Where there are several
+// sequences, the first rounds are those in which they come into step, and that may take longer than trials may wait.
+void LengthSearch::WarmUp(double mean) {
+  is_warm_ = ++steady_ == kMaxColdPhases || (before_ > 0 && mean > kWarm * before_);
+  before_ = mean;
+  Clear();
 }
 
 // Phases of one length, one after the other, differ by what has nothing to do with the length.

@@ -69,9 +69,9 @@ class LengthSearch {
   bool is_trial() const { return phase_ == Phase::kTrial && (!in_turn_ || turn_ >= kRoundsInTurn); }
 
   // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
-  // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now:
-  // call Advance.
-  bool Observe(double seconds, bool counts, uint32_t sequences);
+  // unless it was one of the first of its sequence. `candidates`: how many came, where they are not always as many as
+  // were asked for (paired_rounds.h). Returns true if the phase has enough rounds now: call Advance.
+  bool Observe(double seconds, bool counts, uint32_t sequences, uint32_t candidates = 0);
 
   // A round of an earlier phase ended: it had that length. A trial's rounds may end long after it.
   void CountCost(double seconds, uint32_t length);
@@ -101,13 +101,14 @@ class LengthSearch {
   void Begin(Phase phase);
   void Clear();
   void Restart();  // forgets the rounds that counted
-  bool ObserveInTurn(double seconds, bool counts);
+  bool ObserveInTurn(PairedRounds::Round round, bool counts);
   // A trial that looks worse: its rounds are even, or it was measured anew often enough.
   bool MayBeGivenUp(uint32_t sequences) const;
   void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
   void Jumped();
+  void WarmUp(double mean);
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
@@ -171,16 +172,17 @@ class LengthSearch {
   double squares_ = 0;
   uint32_t all_count_ = 0;
   double all_ = 0;
-  bool promising_ = false;    // the trial goes on
-  uint32_t extensions_ = 0;   // how often it was found too uneven to end
-  uint32_t restarts_ = 0;     // how often its rounds were counted anew
-  bool in_turn_ = false;      // the trial's rounds and those of the best length are in turn:
-  uint32_t turn_ = 0;         //   the next round, first those of the best length
-  double first_seconds_ = 0;  //   the last one of that took so long
+  bool promising_ = false;     // the trial goes on
+  uint32_t extensions_ = 0;    // how often it was found too uneven to end
+  uint32_t restarts_ = 0;      // how often its rounds were counted anew
+  bool in_turn_ = false;       // the trial's rounds and those of the best length are in turn:
+  uint32_t turn_ = 0;          //   the next round, first those of the best length
+  PairedRounds::Round first_;  //   the last one of that
   PairedRounds pairs_;
   Repeats repeats_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
+  bool is_warm_ = false;        // the first rounds are over
   uint32_t steady_ = 0;         // phases in before_
   double before_ = 0;           // mean time of the steady rounds before the trial
   double last_ = 0;             // mean time of the last steady phase; 0: of another length

@@ -1,37 +1,50 @@
 #include "orchestrator/draft/length/paired_rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace tandem::orchestrator {
 
-void PairedRounds::Add(double first_seconds, double second_seconds) {
-  pairs_.push_back({first_seconds, second_seconds});
-  first_ += first_seconds;
-  second_ += second_seconds;
+void PairedRounds::Add(Round first, Round second) {
+  pairs_.push_back({first, second});
+  first_ += first.seconds;
+  second_ += second.seconds;
 }
 
-double PairedRounds::Median(double Pair::*time) const {
-  std::vector<double> times;
-  times.reserve(pairs_.size());
-  for (const Pair& pair : pairs_) times.push_back(pair.*time);
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+size_t PairedRounds::ClassOf(uint32_t candidates) {
+  return std::min<size_t>(std::bit_width(candidates), kClasses - 1);
+}
+
+PairedRounds::Limits PairedRounds::SlowOf(Round Pair::*round) const {
+  std::array<std::vector<double>, kClasses> times;
+  for (const Pair& pair : pairs_) {
+    times[ClassOf((pair.*round).candidates)].push_back((pair.*round).seconds);
+  }
+  Limits limits{};
+  for (size_t i = 0; i < kClasses; ++i) {
+    if (times[i].empty()) continue;
+    const auto middle = times[i].begin() + static_cast<std::ptrdiff_t>(times[i].size() / 2);
+    std::nth_element(times[i].begin(), middle, times[i].end());
+    limits[i] = kSlow * *middle;
+  }
+  return limits;
 }
 
 PairedRounds::Comparison PairedRounds::Compare() const {
-  const double slow_first = kSlow * Median(&Pair::first);
-  const double slow_second = kSlow * Median(&Pair::second);
+  const Limits slow_first = SlowOf(&Pair::first);
+  const Limits slow_second = SlowOf(&Pair::second);
   double n = 0, first = 0, second = 0, first_squares = 0, second_squares = 0, products = 0;
   for (const Pair& pair : pairs_) {
-    if (pair.first > slow_first || pair.second > slow_second) continue;
+    const double x = pair.first.seconds, y = pair.second.seconds;
+    if (x > slow_first[ClassOf(pair.first.candidates)]) continue;
+    if (y > slow_second[ClassOf(pair.second.candidates)]) continue;
     n += 1;
-    first += pair.first;
-    second += pair.second;
-    first_squares += pair.first * pair.first;
-    second_squares += pair.second * pair.second;
-    products += pair.first * pair.second;
+    first += x;
+    second += y;
+    first_squares += x * x;
+    second_squares += y * y;
+    products += x * y;
   }
   if (n == 0) return {std::log(second_ / first_), 1};
   const double ratio = second / first;
