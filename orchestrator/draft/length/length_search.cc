@@ -260,7 +260,7 @@ double LengthSearch::Repeats::Error() const {
 // What has just started is slow, and a trial beside such rounds would be measured against them. Where there are several
 // sequences, the first rounds are those in which they come into step, and that may take longer than trials may wait.
 void LengthSearch::WarmUp(double mean) {
-  is_warm_ = ++steady_ == kMaxColdPhases || (before_ > 0 && mean > kWarm * before_);
+  is_warm_ = ++steady_ >= kMaxColdPhases || (before_ > 0 && mean > kWarm * before_);
   before_ = mean;
   Clear();
 }

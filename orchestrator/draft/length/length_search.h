@@ -23,7 +23,8 @@
 // A sequence that is alone has nobody to come into step with. So its rounds of the trial and of the best length, if both
 // have drafts, are in turn: two of each. What the machine does to both is left out by that, and a trial is several times
 // as exact. Only the second of the two counts. The first pays for the length before it: while it runs, the tokens of that
-// round are still written and sent. The trial lasts until it has decided, or is exact enough.
+// round are still written and sent. The trial lasts until it has decided, or is exact enough. Its first trial waits until
+// its rounds get no faster: what has just started is slow.
 //
 // Where a few sequences are on a machine that is uneven by itself, the phases of the trial and of the best length go on in
 // turn as well, until they have decided, or are exact enough, or have cost too much.
