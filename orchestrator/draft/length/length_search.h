@@ -109,6 +109,7 @@ class LengthSearch {
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
   void Jumped();
+  // A phase of the first length ended, and what has just started may still get faster.
   void WarmUp(double mean);
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
@@ -184,7 +185,7 @@ class LengthSearch {
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
   bool is_warm_ = false;        // the first rounds are over
-  uint32_t steady_ = 0;         // phases in before_
+  uint32_t steady_ = 0;         // steady phases since before_ began anew
   double before_ = 0;           // mean time of the steady rounds before the trial
   double last_ = 0;             // mean time of the last steady phase; 0: of another length
   double noise_ = 0;            // variance of a steady phase's mean time, of its logarithm
