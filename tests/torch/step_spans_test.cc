@@ -17,6 +17,7 @@ namespace tandem::torch {
 namespace {
 
 using kernels::AttentionFault;
+using kernels::ElementType;
 using kernels::HostPassKernels;
 using kernels::NormRopeFault;
 using model::testing::AllLogits;
@@ -89,46 +90,37 @@ TEST(StepSpansTest, NeitherCutsNorEarlierTextsAreSeen) {
 // addresses of LibTorch's own tensors, which a capture takes from its pool.
 class RecordingKernels final : public kernels::PassKernels {
  public:
-  absl::Status Attend(const kernels::AttentionArguments<float>& a, void* stream) override {
-    kernels::AttentionArguments<float> kept = a;
-    kept.queries = kept.out = nullptr;
+  absl::Status Attend(ElementType type, const kernels::AttentionArguments& a,
+                      void* stream) override {
+    kernels::AttentionArguments kept = a;
+    kept.queries = nullptr;
+    kept.out = nullptr;
     Keep("attend", &kept, sizeof(kept));
-    return kernels_.Attend(a, stream);
+    return kernels_.Attend(type, a, stream);
   }
-  absl::Status AddNorm(const kernels::AddNormArguments<float>& a, uint32_t rows,
+  absl::Status AddNorm(ElementType type, const kernels::AddNormArguments& a, uint32_t rows,
                        void* stream) override {
-    const kernels::AddNormArguments<float> kept = {nullptr, nullptr, a.weight,
-                                                   nullptr, a.size,  a.epsilon};
+    const kernels::AddNormArguments kept = {nullptr, nullptr, a.weight, nullptr, a.size, a.epsilon};
     Keep(absl::StrCat("norm of ", rows), &kept, sizeof(kept));
-    return kernels_.AddNorm(a, rows, stream);
+    return kernels_.AddNorm(type, a, rows, stream);
   }
-  absl::Status RopeWrite(const kernels::RopeWriteArguments<float>& a, uint32_t rows,
+  absl::Status RopeWrite(ElementType type, const kernels::RopeWriteArguments& a, uint32_t rows,
                          void* stream) override {
-    kernels::RopeWriteArguments<float> kept = a;
-    kept.qkv = kept.queries = nullptr;
+    kernels::RopeWriteArguments kept = a;
+    kept.qkv = nullptr;
+    kept.queries = nullptr;
     Keep(absl::StrCat("rope of ", rows), &kept, sizeof(kept));
-    return kernels_.RopeWrite(a, rows, stream);
+    return kernels_.RopeWrite(type, a, rows, stream);
   }
-  absl::Status Gate(const kernels::GateArguments<float>& a, uint32_t rows, void* stream) override {
+  absl::Status Gate(ElementType type, const kernels::GateArguments& a, uint32_t rows,
+                    void* stream) override {
     Keep(absl::StrCat("gate of ", rows), &a.size, sizeof(a.size));
-    return kernels_.Gate(a, rows, stream);
-  }
-  absl::Status Gate(const kernels::GateArguments<uint16_t>&, uint32_t, void*) override {
-    return absl::UnimplementedError("the model is fp32");
+    return kernels_.Gate(type, a, rows, stream);
   }
   absl::Status Quantize(const kernels::QuantizeArguments&, uint32_t, void*) override {
     return absl::UnimplementedError("the model is fp32");
   }
   absl::Status Scale(const kernels::ScaleArguments&, uint32_t, void*) override {
-    return absl::UnimplementedError("the model is fp32");
-  }
-  absl::Status Attend(const kernels::AttentionArguments<uint16_t>&, void*) override {
-    return absl::UnimplementedError("the model is fp32");
-  }
-  absl::Status AddNorm(const kernels::AddNormArguments<uint16_t>&, uint32_t, void*) override {
-    return absl::UnimplementedError("the model is fp32");
-  }
-  absl::Status RopeWrite(const kernels::RopeWriteArguments<uint16_t>&, uint32_t, void*) override {
     return absl::UnimplementedError("the model is fp32");
   }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "torch/aten/attend.h"
+#include "torch/aten/element_type.h"
 #include "torch/aten/guarded.h"
 #include "torch/aten/upload.h"
 #include "torch/graphs/attention_lists.h"
@@ -56,11 +57,19 @@ class SpansAttender final : public Attender {
     TORCH_CHECK(qkv.is_contiguous() && qkv.scalar_type() == layer.keys.scalar_type());
     at::Tensor queries =
         at::empty({inputs_.tile, sizes_.heads, sizes_.head_size}, Where(at::kFloat));
-    if (layer.keys.scalar_type() == at::kBFloat16) {
-      RopeWrite<uint16_t>(layer, tile_index, qkv, bias, all, queries);
-    } else {
-      RopeWrite<float>(layer, tile_index, qkv, bias, all, queries);
-    }
+    kernels::RopeWriteArguments a;
+    a.rows = rows() + int64_t{tile_index} * inputs_.tile;
+    a.pages = words();
+    a.pool = layer.keys.data_ptr();
+    a.layer = LayerOf(layer);
+    a.heads = static_cast<uint32_t>(sizes_.heads);
+    a.qkv = qkv.const_data_ptr();
+    if (bias.defined()) a.bias = bias.const_data_ptr<float>();
+    a.cosines = all.cosines.const_data_ptr<float>();
+    a.sines = all.sines.const_data_ptr<float>();
+    a.queries = queries.data_ptr<float>();
+    ThrowIfFailed(kernels_.RopeWrite(ElementTypeOf(qkv.scalar_type()), a,
+                                     static_cast<uint32_t>(inputs_.tile), stream_));
     return queries;
   }
 
@@ -68,10 +77,25 @@ class SpansAttender final : public Attender {
                     const at::Tensor& queries) override {
     at::Tensor out = at::empty(queries.sizes(), Where(layer.keys.scalar_type()));
     const at::Tensor whole = queries.to(at::kFloat).contiguous();
-    if (layer.keys.scalar_type() == at::kBFloat16) {
-      Launch<uint16_t>(layer, window, tile_index, whole, out);
-    } else {
-      Launch<float>(layer, window, tile_index, whole, out);
+    kernels::AttentionArguments a;
+    a.rows = rows();
+    a.pages = a.rest = a.partial_rows = words();
+    a.pool = layer.keys.const_data_ptr();
+    a.layer = LayerOf(layer);
+    a.heads = static_cast<uint32_t>(sizes_.heads);
+    a.window = static_cast<uint32_t>(window);
+    a.scale = static_cast<float>(sizes_.scale);
+    a.partial_largest = partials_.data_ptr<float>();
+    a.partial_sums = a.partial_largest + max_partials_ * sizes_.heads;
+    a.partial_values = a.partial_sums + max_partials_ * sizes_.heads;
+    const int64_t tile_first = int64_t{tile_index} * inputs_.tile;
+    for (const RowRange& turn : turns_[static_cast<size_t>(tile_index)]) {
+      const int64_t in_tile = static_cast<int64_t>(turn.first) - tile_first;
+      a.first_row = static_cast<uint32_t>(turn.first);
+      a.row_count = static_cast<uint32_t>(turn.count);
+      a.queries = whole[in_tile].const_data_ptr<float>();
+      a.out = out[in_tile].data_ptr();
+      ThrowIfFailed(kernels_.Attend(ElementTypeOf(out.scalar_type()), a, stream_));
     }
     return out.view({queries.size(0), -1});
   }
@@ -110,56 +134,14 @@ class SpansAttender final : public Attender {
                                              rows_bytes_);
   }
 
-  template <typename Word>
-  void RopeWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
-                 const at::Tensor& bias, const Rotation& all, const at::Tensor& queries) {
-    kernels::RopeWriteArguments<Word> a;
-    a.rows = rows() + int64_t{tile_index} * inputs_.tile;
-    a.pages = words();
-    a.pool = static_cast<Word*>(layer.keys.data_ptr());
-    a.layer = LayerOf(layer, sizeof(Word));
-    a.heads = static_cast<uint32_t>(sizes_.heads);
-    a.qkv = static_cast<const Word*>(qkv.const_data_ptr());
-    if (bias.defined()) a.bias = bias.const_data_ptr<float>();
-    a.cosines = all.cosines.const_data_ptr<float>();
-    a.sines = all.sines.const_data_ptr<float>();
-    a.queries = queries.data_ptr<float>();
-    ThrowIfFailed(kernels_.RopeWrite(a, static_cast<uint32_t>(inputs_.tile), stream_));
-  }
-
-  template <typename Word>
-  void Launch(const LayerCache& layer, int window, int tile_index, const at::Tensor& queries,
-              const at::Tensor& out) {
-    kernels::AttentionArguments<Word> a;
-    a.rows = rows();
-    a.pages = a.rest = a.partial_rows = words();
-    a.pool = static_cast<const Word*>(layer.keys.const_data_ptr());
-    a.layer = LayerOf(layer, sizeof(Word));
-    a.heads = static_cast<uint32_t>(sizes_.heads);
-    a.window = static_cast<uint32_t>(window);
-    a.scale = static_cast<float>(sizes_.scale);
-    a.partial_largest = partials_.data_ptr<float>();
-    a.partial_sums = a.partial_largest + max_partials_ * sizes_.heads;
-    a.partial_values = a.partial_sums + max_partials_ * sizes_.heads;
-    const int64_t tile_first = int64_t{tile_index} * inputs_.tile;
-    for (const RowRange& turn : turns_[static_cast<size_t>(tile_index)]) {
-      const int64_t in_tile = static_cast<int64_t>(turn.first) - tile_first;
-      a.first_row = static_cast<uint32_t>(turn.first);
-      a.row_count = static_cast<uint32_t>(turn.count);
-      a.queries = queries[in_tile].const_data_ptr<float>();
-      a.out = static_cast<Word*>(out[in_tile].data_ptr());
-      ThrowIfFailed(kernels_.Attend(a, stream_));
-    }
-  }
-
-  kernels::CacheLayer LayerOf(const LayerCache& layer, size_t word) const {
+  kernels::CacheLayer LayerOf(const LayerCache& layer) const {
     const auto bytes = static_cast<const char*>(layer.values.const_data_ptr()) -
                        static_cast<const char*>(layer.keys.const_data_ptr());
     kernels::CacheLayer in;
     in.page_words = static_cast<uint64_t>(layer.keys.stride(0));
     in.cell_words = static_cast<uint32_t>(layer.keys.stride(1));
     in.head_words = static_cast<uint32_t>(layer.keys.stride(2));
-    in.value_words = static_cast<uint64_t>(bytes) / word;
+    in.value_words = static_cast<uint64_t>(bytes) / layer.keys.element_size();
     in.kv_heads = static_cast<uint32_t>(sizes_.kv_heads);
     in.head_size = static_cast<uint32_t>(sizes_.head_size);
     return in;

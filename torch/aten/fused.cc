@@ -3,59 +3,36 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include "torch/aten/element_type.h"
 #include "torch/aten/guarded.h"
 
 namespace tandem::torch {
-namespace {
-
-template <typename Word>
-void LaunchAddNorm(kernels::PassKernels& kernels, void* stream, const at::Tensor& x,
-                   const at::Tensor& added, const at::Tensor& weight, double epsilon,
-                   const at::Tensor& out) {
-  kernels::AddNormArguments<Word> a;
-  a.residual = x.data_ptr<float>();
-  if (added.defined()) a.added = static_cast<const Word*>(added.const_data_ptr());
-  a.weight = weight.const_data_ptr<float>();
-  a.out = static_cast<Word*>(out.data_ptr());
-  a.size = static_cast<uint32_t>(x.size(1));
-  a.epsilon = static_cast<float>(epsilon);
-  ThrowIfFailed(kernels.AddNorm(a, static_cast<uint32_t>(x.size(0)), stream));
-}
-
-template <typename Word>
-void LaunchGate(kernels::PassKernels& kernels, void* stream, const at::Tensor& gate_up,
-                const at::Tensor& out) {
-  kernels::GateArguments<Word> a;
-  a.in = static_cast<const Word*>(gate_up.const_data_ptr());
-  a.out = static_cast<Word*>(out.data_ptr());
-  a.size = static_cast<uint32_t>(out.size(1));
-  ThrowIfFailed(kernels.Gate(a, static_cast<uint32_t>(out.size(0)), stream));
-}
-
-}  // namespace
-
 at::Tensor AddedAndNormed(kernels::PassKernels& kernels, void* stream, const at::Tensor& x,
                           const at::Tensor& added, const at::Tensor& weight, double epsilon,
                           at::ScalarType type) {
   TORCH_CHECK(x.is_contiguous());
   TORCH_CHECK(!added.defined() || (added.is_contiguous() && added.scalar_type() == type));
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(type));
-  if (type == at::kBFloat16) {
-    LaunchAddNorm<uint16_t>(kernels, stream, x, added, weight, epsilon, out);
-  } else {
-    LaunchAddNorm<float>(kernels, stream, x, added, weight, epsilon, out);
-  }
+  kernels::AddNormArguments a;
+  a.residual = x.data_ptr<float>();
+  if (added.defined()) a.added = added.const_data_ptr();
+  a.weight = weight.const_data_ptr<float>();
+  a.out = out.data_ptr();
+  a.size = static_cast<uint32_t>(x.size(1));
+  a.epsilon = static_cast<float>(epsilon);
+  ThrowIfFailed(kernels.AddNorm(ElementTypeOf(type), a, static_cast<uint32_t>(x.size(0)), stream));
   return out;
 }
 
 at::Tensor Gated(kernels::PassKernels& kernels, void* stream, const at::Tensor& gate_up) {
   TORCH_CHECK(gate_up.is_contiguous());
   at::Tensor out = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
-  if (gate_up.scalar_type() == at::kBFloat16) {
-    LaunchGate<uint16_t>(kernels, stream, gate_up, out);
-  } else {
-    LaunchGate<float>(kernels, stream, gate_up, out);
-  }
+  kernels::GateArguments a;
+  a.in = gate_up.const_data_ptr();
+  a.out = out.data_ptr();
+  a.size = static_cast<uint32_t>(out.size(1));
+  ThrowIfFailed(kernels.Gate(ElementTypeOf(out.scalar_type()), a,
+                             static_cast<uint32_t>(out.size(0)), stream));
   return out;
 }
 

@@ -7,24 +7,24 @@ namespace tandem::kernels {
 using Traits = AttentionTraits;
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_attend_float32(AttentionArguments<float> arguments) {
+    tandem_attend_float32(AttentionArguments arguments) {
   __shared__ AttentionShared<Traits> shared;
   AttendPartials<Traits, Float32>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_attend_bfloat16(AttentionArguments<uint16_t> arguments) {
+    tandem_attend_bfloat16(AttentionArguments arguments) {
   __shared__ AttentionShared<Traits> shared;
   AttendPartials<Traits, Bfloat16>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_combine_partials_float32(AttentionArguments<float> arguments) {
+    tandem_combine_partials_float32(AttentionArguments arguments) {
   CombinePartials<Traits, Float32>(Block(), arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_combine_partials_bfloat16(AttentionArguments<uint16_t> arguments) {
+    tandem_combine_partials_bfloat16(AttentionArguments arguments) {
   CombinePartials<Traits, Bfloat16>(Block(), arguments);
 }
 

@@ -37,13 +37,12 @@ struct AttentionTraits {
   static constexpr AttentionFault kFault = AttentionFault::kNone;
 };
 
-template <typename Word>
 struct AttentionArguments {
   const CacheRow* rows = nullptr;  // of the pass
   const uint32_t* pages = nullptr;
   const uint32_t* rest = nullptr;
   const uint32_t* partial_rows = nullptr;  // of each of the pass's partials: its row
-  const Word* pool = nullptr;
+  const void* pool = nullptr;              // in the type that keys and values are held in
   CacheLayer layer;
   uint32_t first_row = 0;  // that are computed: row_count from this one on
   uint32_t row_count = 0;
@@ -53,7 +52,7 @@ struct AttentionArguments {
   float scale = 1;      // queries are multiplied by it
 
   const float* queries = nullptr;  // [row_count, heads, head_size], rotated
-  Word* out = nullptr;             // the same shape
+  void* out = nullptr;             // the same shape, of the pool's type
 
   // Of each partial of these rows and head: the largest score, the sum of the weights, and head_size
   // weighed values.
@@ -61,7 +60,7 @@ struct AttentionArguments {
   float* partial_sums = nullptr;
   float* partial_values = nullptr;
 };
-static_assert(sizeof(AttentionArguments<float>) == 144);  // NVRTC lays it out alike
+static_assert(sizeof(AttentionArguments) == 144);  // NVRTC lays it out alike
 
 template <typename Traits>
 struct AttentionShared {
@@ -71,8 +70,8 @@ struct AttentionShared {
   float reduced[Traits::kGroup][kPartial];
 };
 
-template <typename Traits, typename Word>
-TANDEM_HOST_DEVICE uint32_t PartialLength(const AttentionArguments<Word>& a) {
+template <typename Traits>
+TANDEM_HOST_DEVICE uint32_t PartialLength(const AttentionArguments& a) {
   if (Traits::kFault == AttentionFault::kPartialsOfTheBatch && a.row_count > 1) return kPartial / 2;
   return kPartial;
 }
@@ -84,8 +83,8 @@ TANDEM_HOST_DEVICE uint32_t VisibleOf(const CacheRow& row) {
 }
 
 // The first position that counts for a row.
-template <typename Traits, typename Word>
-TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments<Word>& a, uint32_t visible) {
+template <typename Traits>
+TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments& a, uint32_t visible) {
   if (Traits::kFault == AttentionFault::kWindowIgnored) return 0;
   return a.window == 0 || a.window >= visible ? 0 : visible - a.window;
 }
@@ -93,8 +92,8 @@ TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments<Word>& a, uint32_t 
 // Partial `slot` of these rows, for the query heads of one key/value head.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
-                                      const AttentionArguments<typename Element::Word>& a,
-                                      uint32_t slot, uint32_t kv_head) {
+                                      const AttentionArguments& a, uint32_t slot,
+                                      uint32_t kv_head) {
   constexpr uint32_t kThreads = Traits::kThreads;
   constexpr uint32_t kGroup = Traits::kGroup;
   const uint32_t partial = a.rows[a.first_row].first_partial + slot;
@@ -108,6 +107,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
   const uint32_t skipped = begin > first ? begin - first : 0;  // of the partial's positions
   const uint32_t count = visible - first < length ? visible - first : length;
   const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
+  const auto* pool = static_cast<const typename Element::Word*>(a.pool);
   block.Threads([&](int t) {
     for (uint32_t i = t; i < count; i += kThreads) {
       if (i < skipped) continue;
@@ -137,7 +137,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
         float scores[kGroup] = {};
         const bool counts = i >= skipped && i < count;
         if (counts) {
-          const typename Element::Word* key = a.pool + shared.keys[i];
+          const typename Element::Word* key = pool + shared.keys[i];
           for (uint32_t d = 0; d < size; ++d) {
             const float element = Element::Load(key[d]);
             for (uint32_t h = 0; h < heads; ++h) {
@@ -188,7 +188,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       // A thread an element: values are added up in the order of positions.
       for (uint32_t i = t; i < heads * size; i += kThreads) {
         const uint32_t h = i / size, d = i % size;
-        const typename Element::Word* values = a.pool + a.layer.value_words + d;
+        const typename Element::Word* values = pool + a.layer.value_words + d;
         float sum = 0;
         for (uint32_t j = skipped; j < count; ++j) {
           sum = Fma(shared.weights[h][j], Element::Load(values[shared.keys[j]]), sum);
@@ -202,7 +202,7 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
 // All partials of these rows, by a.blocks blocks.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Traits>& shared,
-                                       const AttentionArguments<typename Element::Word>& a) {
+                                       const AttentionArguments& a) {
   const CacheRow& last = a.rows[a.first_row + a.row_count - 1];
   const uint32_t partials = last.first_partial + last.partials - a.rows[a.first_row].first_partial;
   TANDEM_NO_UNROLL
@@ -214,8 +214,7 @@ TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Trait
 // Puts a row's partials together in their order, for kThreads numbers of its result a block: x is the
 // row, and y counts blocks. A row that fills up gets zeros.
 template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void CombinePartials(const Block& block,
-                                        const AttentionArguments<typename Element::Word>& a) {
+TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments& a) {
   const CacheRow& row = a.rows[a.first_row + block.x()];
   const uint32_t size = a.layer.head_size, length = PartialLength<Traits>(a);
   const uint32_t visible = VisibleOf<Traits>(row);
@@ -239,7 +238,8 @@ TANDEM_HOST_DEVICE void CombinePartials(const Block& block,
       sum = Fma(a.partial_sums[at(p)], share, sum);
       value = Fma(a.partial_values[at(p) * size + i % size], share, value);
     }
-    a.out[uint64_t{block.x()} * a.heads * size + i] = Element::Store(begin < end ? value / sum : 0);
+    static_cast<typename Element::Word*>(a.out)[uint64_t{block.x()} * a.heads * size + i] =
+        Element::Store(begin < end ? value / sum : 0);
   });
 }
 

@@ -11,46 +11,15 @@
 namespace tandem::kernels {
 namespace {
 
-template <typename Word>
-const char* Suffix() {
-  return sizeof(Word) == sizeof(float) ? "float32" : "bfloat16";
+// A unit has a kernel of each type.
+std::string KernelOf(const char* name, ElementType type) {
+  return absl::StrCat(name, type == ElementType::kFloat32 ? "_float32" : "_bfloat16");
 }
 
 // More than any card runs at once of AttendPartials. Those without a partial end at once.
 constexpr uint32_t kAttendBlocks = 1024;
 
 uint32_t BlocksOf(uint32_t count, uint32_t threads) { return (count + threads - 1) / threads; }
-
-template <typename Word>
-absl::Status Attend(const KernelModule& attention, AttentionArguments<Word> arguments,
-                    void* stream) {
-  constexpr uint32_t kThreads = AttentionTraits::kThreads;
-  if (arguments.row_count == 0) return absl::OkStatus();
-  arguments.blocks = kAttendBlocks;
-  TANDEM_RETURN_IF_ERROR(attention.Launch(absl::StrCat("tandem_attend_", Suffix<Word>()),
-                                          {arguments.blocks, 1, kThreads}, arguments, stream));
-  const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
-  return attention.Launch(absl::StrCat("tandem_combine_partials_", Suffix<Word>()),
-                          {arguments.row_count, columns, kThreads}, arguments, stream);
-}
-
-template <typename Word>
-absl::Status RopeWrite(const KernelModule& norm_rope, const RopeWriteArguments<Word>& arguments,
-                       uint32_t rows, void* stream) {
-  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
-  const uint32_t heads = arguments.heads + 2 * arguments.layer.kv_heads;
-  const uint32_t columns = BlocksOf(heads * (arguments.layer.head_size / 2), kThreads);
-  return norm_rope.Launch(absl::StrCat("tandem_rope_write_", Suffix<Word>()),
-                          {rows, columns, kThreads}, arguments, stream);
-}
-
-template <typename Word>
-absl::Status Gate(const KernelModule& norm_rope, const GateArguments<Word>& arguments,
-                  uint32_t rows, void* stream) {
-  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
-  return norm_rope.Launch(absl::StrCat("tandem_gate_", Suffix<Word>()),
-                          {rows, BlocksOf(arguments.size, kThreads), kThreads}, arguments, stream);
-}
 
 }  // namespace
 
@@ -73,45 +42,38 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
   return absl::OkStatus();
 }
 
-absl::Status LaunchAttention(const KernelModule& attention,
-                             const AttentionArguments<float>& arguments, void* stream) {
-  return Attend(attention, arguments, stream);
-}
-absl::Status LaunchAttention(const KernelModule& attention,
-                             const AttentionArguments<uint16_t>& arguments, void* stream) {
-  return Attend(attention, arguments, stream);
+absl::Status LaunchAttention(const KernelModule& attention, ElementType type,
+                             AttentionArguments arguments, void* stream) {
+  constexpr uint32_t kThreads = AttentionTraits::kThreads;
+  if (arguments.row_count == 0) return absl::OkStatus();
+  arguments.blocks = kAttendBlocks;
+  TANDEM_RETURN_IF_ERROR(attention.Launch(KernelOf("tandem_attend", type),
+                                          {arguments.blocks, 1, kThreads}, arguments, stream));
+  const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
+  return attention.Launch(KernelOf("tandem_combine_partials", type),
+                          {arguments.row_count, columns, kThreads}, arguments, stream);
 }
 
-absl::Status LaunchAddNorm(const KernelModule& norm_rope, const AddNormArguments<float>& arguments,
-                           uint32_t rows, void* stream) {
-  return norm_rope.Launch("tandem_add_norm_float32", {rows, 1, NormRopeTraits::kThreads}, arguments,
-                          stream);
-}
-absl::Status LaunchAddNorm(const KernelModule& norm_rope,
-                           const AddNormArguments<uint16_t>& arguments, uint32_t rows,
-                           void* stream) {
-  return norm_rope.Launch("tandem_add_norm_bfloat16", {rows, 1, NormRopeTraits::kThreads},
+absl::Status LaunchAddNorm(const KernelModule& norm_rope, ElementType type,
+                           const AddNormArguments& arguments, uint32_t rows, void* stream) {
+  return norm_rope.Launch(KernelOf("tandem_add_norm", type), {rows, 1, NormRopeTraits::kThreads},
                           arguments, stream);
 }
 
-absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
-                             const RopeWriteArguments<float>& arguments, uint32_t rows,
-                             void* stream) {
-  return RopeWrite(norm_rope, arguments, rows, stream);
-}
-absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
-                             const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
-                             void* stream) {
-  return RopeWrite(norm_rope, arguments, rows, stream);
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope, ElementType type,
+                             const RopeWriteArguments& arguments, uint32_t rows, void* stream) {
+  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
+  const uint32_t heads = arguments.heads + 2 * arguments.layer.kv_heads;
+  const uint32_t columns = BlocksOf(heads * (arguments.layer.head_size / 2), kThreads);
+  return norm_rope.Launch(KernelOf("tandem_rope_write", type), {rows, columns, kThreads}, arguments,
+                          stream);
 }
 
-absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<float>& arguments,
-                        uint32_t rows, void* stream) {
-  return Gate(norm_rope, arguments, rows, stream);
-}
-absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint16_t>& arguments,
-                        uint32_t rows, void* stream) {
-  return Gate(norm_rope, arguments, rows, stream);
+absl::Status LaunchGate(const KernelModule& norm_rope, ElementType type,
+                        const GateArguments& arguments, uint32_t rows, void* stream) {
+  constexpr uint32_t kThreads = NormRopeTraits::kThreads;
+  return norm_rope.Launch(KernelOf("tandem_gate", type),
+                          {rows, BlocksOf(arguments.size, kThreads), kThreads}, arguments, stream);
 }
 
 absl::Status LaunchQuantize(const KernelModule& int8_rows, const QuantizeArguments& arguments,

@@ -21,29 +21,18 @@ namespace tandem::kernels {
 absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, uint32_t rows,
                          uint32_t workspace_rows, void* stream);
 
-// Attention over arguments.row_count rows; sets arguments.blocks. `attention`: attention.cu.
-absl::Status LaunchAttention(const KernelModule& attention,
-                             const AttentionArguments<float>& arguments, void* stream);
-absl::Status LaunchAttention(const KernelModule& attention,
-                             const AttentionArguments<uint16_t>& arguments, void* stream);
+// Attention over arguments.row_count rows; sets arguments.blocks. `type`: of keys, values and the
+// result. `attention`: attention.cu.
+absl::Status LaunchAttention(const KernelModule& attention, ElementType type,
+                             AttentionArguments arguments, void* stream);
 
-// `norm_rope`: norm_rope.cu.
-absl::Status LaunchAddNorm(const KernelModule& norm_rope, const AddNormArguments<float>& arguments,
-                           uint32_t rows, void* stream);
-absl::Status LaunchAddNorm(const KernelModule& norm_rope,
-                           const AddNormArguments<uint16_t>& arguments, uint32_t rows,
-                           void* stream);
-absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
-                             const RopeWriteArguments<float>& arguments, uint32_t rows,
-                             void* stream);
-absl::Status LaunchRopeWrite(const KernelModule& norm_rope,
-                             const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
-                             void* stream);
-
-absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<float>& arguments,
-                        uint32_t rows, void* stream);
-absl::Status LaunchGate(const KernelModule& norm_rope, const GateArguments<uint16_t>& arguments,
-                        uint32_t rows, void* stream);
+// `type`: of products, keys, values and results. `norm_rope`: norm_rope.cu.
+absl::Status LaunchAddNorm(const KernelModule& norm_rope, ElementType type,
+                           const AddNormArguments& arguments, uint32_t rows, void* stream);
+absl::Status LaunchRopeWrite(const KernelModule& norm_rope, ElementType type,
+                             const RopeWriteArguments& arguments, uint32_t rows, void* stream);
+absl::Status LaunchGate(const KernelModule& norm_rope, ElementType type,
+                        const GateArguments& arguments, uint32_t rows, void* stream);
 
 // `int8_rows`: int8_rows.cu.
 absl::Status LaunchQuantize(const KernelModule& int8_rows, const QuantizeArguments& arguments,

@@ -7,34 +7,34 @@ namespace tandem::kernels {
 using Traits = NormRopeTraits;
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_add_norm_float32(AddNormArguments<float> arguments) {
+    tandem_add_norm_float32(AddNormArguments arguments) {
   __shared__ AddNormShared shared;
   AddNorm<Traits, Float32>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_add_norm_bfloat16(AddNormArguments<uint16_t> arguments) {
+    tandem_add_norm_bfloat16(AddNormArguments arguments) {
   __shared__ AddNormShared shared;
   AddNorm<Traits, Bfloat16>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_rope_write_float32(RopeWriteArguments<float> arguments) {
+    tandem_rope_write_float32(RopeWriteArguments arguments) {
   RopeWrite<Traits, Float32>(Block(), arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_rope_write_bfloat16(RopeWriteArguments<uint16_t> arguments) {
+    tandem_rope_write_bfloat16(RopeWriteArguments arguments) {
   RopeWrite<Traits, Bfloat16>(Block(), arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_gate_float32(GateArguments<float> arguments) {
+    tandem_gate_float32(GateArguments arguments) {
   Gate<Traits, Float32>(Block(), arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
-    tandem_gate_bfloat16(GateArguments<uint16_t> arguments) {
+    tandem_gate_bfloat16(GateArguments arguments) {
   Gate<Traits, Bfloat16>(Block(), arguments);
 }
 

@@ -2,8 +2,8 @@
 // the write to the cache in another one, and the gate of an MLP in a third one. A row depends on
 // itself alone.
 //
-// Products come as they are made, in the type that keys and values are held in; all is computed in
-// float32.
+// Products come as they are made, in the type that keys and values are held in: that of all void
+// pointers here. All is computed in float32.
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -33,16 +33,15 @@ struct NormRopeTraits {
 
 inline constexpr uint32_t kNormLanes = 256;
 
-template <typename Word>
 struct AddNormArguments {
   float* residual = nullptr;      // [rows, size]
-  const Word* added = nullptr;    // the same shape, added to the residual first; null: nothing is
+  const void* added = nullptr;    // the same shape, added to the residual first; null: nothing is
   const float* weight = nullptr;  // [size]
-  Word* out = nullptr;            // [rows, size]
+  void* out = nullptr;            // [rows, size]
   uint32_t size = 0;
   float epsilon = 0;
 };
-static_assert(sizeof(AddNormArguments<float>) == 40);  // NVRTC lays it out alike
+static_assert(sizeof(AddNormArguments) == 40);  // NVRTC lays it out alike
 
 struct AddNormShared {
   float lanes[kNormLanes];
@@ -52,16 +51,18 @@ struct AddNormShared {
 // up in kNormLanes lanes (index modulo kNormLanes) and one tree.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
-                                const AddNormArguments<typename Element::Word>& a) {
+                                const AddNormArguments& a) {
   constexpr uint32_t kThreads = Traits::kThreads;
   const uint64_t first = uint64_t{block.x()} * a.size;
   float* x = a.residual + first;
+  const auto* added = static_cast<const typename Element::Word*>(a.added);
+  auto* out = static_cast<typename Element::Word*>(a.out) + first;
   const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
   block.Threads([&](int t) {
     for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
       float sum = 0;
       for (uint32_t i = lane; i < a.size && lane < lanes; i += lanes) {
-        if (a.added != nullptr) x[i] += Element::Load(a.added[first + i]);
+        if (added != nullptr) x[i] += Element::Load(added[first + i]);
         sum = Fma(x[i], x[i], sum);
       }
       shared.lanes[lane] = sum;
@@ -79,40 +80,39 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
   const float scale = 1.0f / SquareRoot(sum / static_cast<float>(a.size) + epsilon);
   block.Threads([&](int t) {
     for (uint32_t i = t; i < a.size; i += kThreads) {
-      a.out[first + i] = Element::Store(a.weight[i] * (x[i] * scale));
+      out[i] = Element::Store(a.weight[i] * (x[i] * scale));
     }
   });
 }
 
-template <typename Word>
 struct RopeWriteArguments {
   const CacheRow* rows = nullptr;
   const uint32_t* pages = nullptr;
-  Word* pool = nullptr;
+  void* pool = nullptr;
   CacheLayer layer;
   uint32_t heads = 0;     // of queries
   float query_scale = 1;  // queries are multiplied by it after the rotation
 
   // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values; and what is added to each row of
   // it first, null: nothing is.
-  const Word* qkv = nullptr;
+  const void* qkv = nullptr;
   const float* bias = nullptr;
   const float* cosines = nullptr;  // [positions, head_size / 2], as RopeTable in model/
   const float* sines = nullptr;
   float* queries = nullptr;  // [rows, heads, head_size]
 };
-static_assert(sizeof(RopeWriteArguments<float>) == 112);
+static_assert(sizeof(RopeWriteArguments) == 112);
 
 // Rotates queries and keys by the positions of their rows, and writes keys and values to the cells
 // of their rows. x of a block is the row, and y counts the row's blocks, of kThreads pairs each. No
 // two rows have one cell, but those that fill up.
 template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
-                                  const RopeWriteArguments<typename Element::Word>& a) {
+TANDEM_HOST_DEVICE void RopeWrite(const Block& block, const RopeWriteArguments& a) {
   const CacheRow& row = a.rows[block.x()];
   const uint32_t size = a.layer.head_size, half = size / 2;
   const uint32_t rotated = a.heads + a.layer.kv_heads, all = rotated + a.layer.kv_heads;
-  const typename Element::Word* in = a.qkv + uint64_t{block.x()} * all * size;
+  const auto* in =
+      static_cast<const typename Element::Word*>(a.qkv) + uint64_t{block.x()} * all * size;
   const bool biased = a.bias != nullptr && Traits::kFault != NormRopeFault::kBiasForgotten;
   const uint64_t angle =
       uint64_t{Traits::kFault == NormRopeFault::kAngleOfCell ? row.cell : row.position} * half;
@@ -145,28 +145,29 @@ TANDEM_HOST_DEVICE void RopeWrite(const Block& block,
       const bool key = head < rotated;
       const bool turned = key && Traits::kFault != NormRopeFault::kKeyUnrotated;
       const uint32_t kv_head = key ? head - a.heads : head - rotated;
-      typename Element::Word* out =
-          a.pool + a.layer.KeyOf(page, row.cell, kv_head) + (key ? 0 : a.layer.value_words);
+      auto* out = static_cast<typename Element::Word*>(a.pool) +
+                  a.layer.KeyOf(page, row.cell, kv_head) + (key ? 0 : a.layer.value_words);
       out[d0] = Element::Store(turned ? y0 : x0);
       out[d1] = Element::Store(turned ? y1 : x1);
     }
   });
 }
 
-template <typename Word>
 struct GateArguments {
-  const Word* in = nullptr;  // [rows, 2 * size]: the gate, and what goes through it
-  Word* out = nullptr;       // [rows, size]
+  const void* in = nullptr;  // [rows, 2 * size]: the gate, and what goes through it
+  void* out = nullptr;       // [rows, size]
   uint32_t size = 0;
   uint32_t padding = 0;
 };
-static_assert(sizeof(GateArguments<float>) == 24);
+static_assert(sizeof(GateArguments) == 24);
 
 // out = SiLU(gate) * up, SiLU(x) = x / (1 + exp(-x)). x of a block is the row, and y counts the row's
 // blocks, of kThreads numbers each.
 template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments<typename Element::Word>& a) {
-  const typename Element::Word* in = a.in + uint64_t{block.x()} * 2 * a.size;
+TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments& a) {
+  const auto* in =
+      static_cast<const typename Element::Word*>(a.in) + uint64_t{block.x()} * 2 * a.size;
+  auto* out = static_cast<typename Element::Word*>(a.out) + uint64_t{block.x()} * a.size;
   block.Threads([&](int t) {
     const uint32_t i = block.y() * Traits::kThreads + t;
     if (i >= a.size) return;
@@ -176,7 +177,7 @@ TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments<typename El
     // exp of no positive number, which may be infinite.
     const float power = Exp(gate < 0 ? gate : -gate);
     const float silu = (gate < 0 ? gate * power : gate) / (1.0f + power);
-    a.out[uint64_t{block.x()} * a.size + i] = Element::Store(silu * up);
+    out[i] = Element::Store(silu * up);
   });
 }
 

@@ -1,5 +1,5 @@
-// float32 arithmetic that gives the same bits on a card and on the host, and the types that keys
-// and values are held in.
+// float32 arithmetic that gives the same bits on a card and on the host, and the types that keys,
+// values and products are held in.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -42,6 +42,10 @@ TANDEM_HOST_DEVICE float Exp(float x) {
   sum = Fma(sum, r, 1.0f);
   return sum * base::BitsAs<float>((static_cast<int32_t>(k) + 127) << 23);
 }
+
+// What keys, values and products are held in. Each has a struct of its name: Load is exact, Store
+// rounds.
+enum class ElementType { kFloat32, kBfloat16 };
 
 struct Float32 {
   using Word = float;

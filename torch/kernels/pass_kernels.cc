@@ -19,34 +19,21 @@ class CardKernels final : public PassKernels {
         norm_rope_(std::move(norm_rope)),
         int8_rows_(std::move(int8_rows)) {}
 
-  absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) override {
-    return LaunchAttention(*attention_, arguments, stream);
+  absl::Status Attend(ElementType type, const AttentionArguments& arguments,
+                      void* stream) override {
+    return LaunchAttention(*attention_, type, arguments, stream);
   }
-  absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void* stream) override {
-    return LaunchAttention(*attention_, arguments, stream);
-  }
-  absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows,
+  absl::Status AddNorm(ElementType type, const AddNormArguments& arguments, uint32_t rows,
                        void* stream) override {
-    return LaunchAddNorm(*norm_rope_, arguments, rows, stream);
+    return LaunchAddNorm(*norm_rope_, type, arguments, rows, stream);
   }
-  absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows,
-                       void* stream) override {
-    return LaunchAddNorm(*norm_rope_, arguments, rows, stream);
-  }
-  absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
+  absl::Status RopeWrite(ElementType type, const RopeWriteArguments& arguments, uint32_t rows,
                          void* stream) override {
-    return LaunchRopeWrite(*norm_rope_, arguments, rows, stream);
+    return LaunchRopeWrite(*norm_rope_, type, arguments, rows, stream);
   }
-  absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
-                         void* stream) override {
-    return LaunchRopeWrite(*norm_rope_, arguments, rows, stream);
-  }
-  absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void* stream) override {
-    return LaunchGate(*norm_rope_, arguments, rows, stream);
-  }
-  absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows,
+  absl::Status Gate(ElementType type, const GateArguments& arguments, uint32_t rows,
                     void* stream) override {
-    return LaunchGate(*norm_rope_, arguments, rows, stream);
+    return LaunchGate(*norm_rope_, type, arguments, rows, stream);
   }
   absl::Status Quantize(const QuantizeArguments& arguments, uint32_t rows, void* stream) override {
     return LaunchQuantize(*int8_rows_, arguments, rows, stream);

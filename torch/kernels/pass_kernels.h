@@ -15,32 +15,27 @@
 
 namespace tandem::kernels {
 
-// All pointers in arguments are the device's. What is called runs in order on `stream` (a CUstream;
-// null where the device is the processor), and a call may return before it has. INTERNAL: the device
-// refused.
+// All pointers in arguments are the device's; `type` is that of the void ones: of keys, values,
+// products and results. What is called runs in order on `stream` (a CUstream; null where the device
+// is the processor), and a call may return before it has. INTERNAL: the device refused.
 class PassKernels {
  public:
   virtual ~PassKernels() = default;
 
   // Both kernels of attention, over arguments.row_count rows; arguments.blocks is the callee's.
-  virtual absl::Status Attend(const AttentionArguments<float>& arguments, void* stream) = 0;
-  virtual absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void* stream) = 0;
+  virtual absl::Status Attend(ElementType type, const AttentionArguments& arguments,
+                              void* stream) = 0;
 
   // The residual and its norm, of so many rows.
-  virtual absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows,
-                               void* stream) = 0;
-  virtual absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows,
+  virtual absl::Status AddNorm(ElementType type, const AddNormArguments& arguments, uint32_t rows,
                                void* stream) = 0;
 
   // Rotation and the write to the cache, of so many rows.
-  virtual absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
-                                 void* stream) = 0;
-  virtual absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
-                                 void* stream) = 0;
+  virtual absl::Status RopeWrite(ElementType type, const RopeWriteArguments& arguments,
+                                 uint32_t rows, void* stream) = 0;
 
   // The gate of an MLP, of so many rows.
-  virtual absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void* stream) = 0;
-  virtual absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows,
+  virtual absl::Status Gate(ElementType type, const GateArguments& arguments, uint32_t rows,
                             void* stream) = 0;
 
   // Around a product in whole numbers, of so many rows.

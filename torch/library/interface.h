@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 5;
+inline constexpr uint32_t kInterfaceVersion = 6;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;

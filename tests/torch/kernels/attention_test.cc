@@ -146,7 +146,7 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   const size_t all = pass.partial_rows.size() * pass.heads;
   std::vector<float> largest(all, NAN), sums(all, NAN), values(all * pass.head_size, NAN);
   std::vector<typename Element::Word> out(pass.queries.size(), Element::Store(NAN));
-  AttentionArguments<typename Element::Word> a;
+  AttentionArguments a;
   a.rows = pass.rows.data();
   a.pages = pass.pages.data();
   a.rest = pass.rest.data();

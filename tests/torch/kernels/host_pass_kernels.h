@@ -14,31 +14,18 @@ template <AttentionFault kInAttention = AttentionFault::kNone,
           Int8RowsFault kInInt8Rows = Int8RowsFault::kNone>
 class HostPassKernels final : public PassKernels {
  public:
-  absl::Status Attend(const AttentionArguments<float>& arguments, void*) override {
-    return RunAttention<Float32>(arguments);
+  absl::Status Attend(ElementType type, const AttentionArguments& a, void*) override {
+    return Run(type, [&](auto element) { RunAttention<decltype(element)>(a); });
   }
-  absl::Status Attend(const AttentionArguments<uint16_t>& arguments, void*) override {
-    return RunAttention<Bfloat16>(arguments);
+  absl::Status AddNorm(ElementType type, const AddNormArguments& a, uint32_t rows, void*) override {
+    return Run(type, [&](auto element) { RunAddNorm<decltype(element)>(a, rows); });
   }
-  absl::Status AddNorm(const AddNormArguments<float>& arguments, uint32_t rows, void*) override {
-    return RunAddNorm<Float32>(arguments, rows);
-  }
-  absl::Status AddNorm(const AddNormArguments<uint16_t>& arguments, uint32_t rows, void*) override {
-    return RunAddNorm<Bfloat16>(arguments, rows);
-  }
-  absl::Status RopeWrite(const RopeWriteArguments<float>& arguments, uint32_t rows,
+  absl::Status RopeWrite(ElementType type, const RopeWriteArguments& a, uint32_t rows,
                          void*) override {
-    return RunRopeWrite<Float32>(arguments, rows);
+    return Run(type, [&](auto element) { RunRopeWrite<decltype(element)>(a, rows); });
   }
-  absl::Status RopeWrite(const RopeWriteArguments<uint16_t>& arguments, uint32_t rows,
-                         void*) override {
-    return RunRopeWrite<Bfloat16>(arguments, rows);
-  }
-  absl::Status Gate(const GateArguments<float>& arguments, uint32_t rows, void*) override {
-    return RunGate<Float32>(arguments, rows);
-  }
-  absl::Status Gate(const GateArguments<uint16_t>& arguments, uint32_t rows, void*) override {
-    return RunGate<Bfloat16>(arguments, rows);
+  absl::Status Gate(ElementType type, const GateArguments& a, uint32_t rows, void*) override {
+    return Run(type, [&](auto element) { RunGate<decltype(element)>(a, rows); });
   }
   absl::Status Quantize(const QuantizeArguments& a, uint32_t rows, void*) override {
     QuantizeShared<Int8Rows> shared;
@@ -76,8 +63,22 @@ class HostPassKernels final : public PassKernels {
   }
   static uint32_t ColumnsOf(uint32_t count) { return (count + kThreads - 1) / kThreads; }
 
-  template <typename Element, typename Arguments>
-  absl::Status RunAttention(Arguments a) {
+  // With a value of the type.
+  template <typename Kernel>
+  static absl::Status Run(ElementType type, Kernel kernel) {
+    switch (type) {
+      case ElementType::kFloat32:
+        kernel(Float32());
+        break;
+      case ElementType::kBfloat16:
+        kernel(Bfloat16());
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Element>
+  void RunAttention(AttentionArguments a) {
     a.blocks = 3;  // fewer than partials, so that each takes several
     for (uint32_t x = 0; x < a.blocks; ++x) {
       AttendPartials<Attention, Element>(BlockOf(x), *shared_, a);
@@ -86,18 +87,16 @@ class HostPassKernels final : public PassKernels {
     for (uint32_t x = 0; x < a.row_count; ++x) {
       for (uint32_t y = 0; y < columns; ++y) CombinePartials<Attention, Element>(BlockOf(x, y), a);
     }
-    return absl::OkStatus();
   }
-  template <typename Element, typename Arguments>
-  absl::Status RunAddNorm(const Arguments& a, uint32_t rows) {
+  template <typename Element>
+  void RunAddNorm(const AddNormArguments& a, uint32_t rows) {
     AddNormShared shared;
     for (uint32_t x = 0; x < rows; ++x) {
       kernels::AddNorm<NormRope, Element>(BlockOf(x), shared, a);
     }
-    return absl::OkStatus();
   }
-  template <typename Element, typename Arguments>
-  absl::Status RunRopeWrite(const Arguments& a, uint32_t rows) {
+  template <typename Element>
+  void RunRopeWrite(const RopeWriteArguments& a, uint32_t rows) {
     const uint32_t heads = a.heads + 2 * a.layer.kv_heads;
     const uint32_t columns = ColumnsOf(heads * (a.layer.head_size / 2));
     for (uint32_t x = 0; x < rows; ++x) {
@@ -105,17 +104,15 @@ class HostPassKernels final : public PassKernels {
         kernels::RopeWrite<NormRope, Element>(BlockOf(x, y), a);
       }
     }
-    return absl::OkStatus();
   }
 
-  template <typename Element, typename Arguments>
-  absl::Status RunGate(const Arguments& a, uint32_t rows) {
+  template <typename Element>
+  void RunGate(const GateArguments& a, uint32_t rows) {
     for (uint32_t x = 0; x < rows; ++x) {
       for (uint32_t y = 0; y < ColumnsOf(a.size); ++y) {
         kernels::Gate<NormRope, Element>(BlockOf(x, y), a);
       }
     }
-    return absl::OkStatus();
   }
 
   const std::unique_ptr<AttentionShared<Attention>> shared_ =

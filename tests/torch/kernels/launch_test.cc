@@ -133,43 +133,43 @@ TEST_F(LaunchTest, AFailureNamesTheKernelAndEndsTheTurn) {
 // What rows see is on the device: a graph has the grids.
 TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   const auto attention = Load("attention.cu");
-  AttentionArguments<uint16_t> arguments;
+  AttentionArguments arguments;
   argument_bytes = sizeof(arguments);
   arguments.row_count = 5;
   arguments.layer.kv_heads = 8;
   arguments.layer.head_size = 100;
   arguments.heads = 16;
-  ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
+  ASSERT_TRUE(LaunchAttention(*attention, ElementType::kBfloat16, arguments, nullptr).ok());
   EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_bfloat16 1024x1 256",
                                              "tandem_combine_partials_bfloat16 5x7 256"));
   recorder.launches.clear();
   arguments.row_count = 0;
-  ASSERT_TRUE(LaunchAttention(*attention, arguments, nullptr).ok());
+  ASSERT_TRUE(LaunchAttention(*attention, ElementType::kBfloat16, arguments, nullptr).ok());
   EXPECT_TRUE(recorder.launches.empty()) << "a grid without blocks is an error for the driver";
 }
 
 TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   const auto norm_rope = Load("norm_rope.cu");
   argument_bytes = 1;
-  ASSERT_TRUE(LaunchAddNorm(*norm_rope, AddNormArguments<float>(), 3, nullptr).ok());
-  ASSERT_TRUE(LaunchAddNorm(*norm_rope, AddNormArguments<uint16_t>(), 4, nullptr).ok());
-  RopeWriteArguments<float> rotation;
+  const auto add_norm = [&](ElementType type, uint32_t rows) {
+    return LaunchAddNorm(*norm_rope, type, AddNormArguments(), rows, nullptr).ok();
+  };
+  ASSERT_TRUE(add_norm(ElementType::kFloat32, 3));
+  ASSERT_TRUE(add_norm(ElementType::kBfloat16, 4));
+  RopeWriteArguments rotation;
   rotation.heads = 12;
   rotation.layer.kv_heads = 4;
   rotation.layer.head_size = 64;  // 640 pairs of queries, keys and values
   argument_bytes = sizeof(rotation);
-  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, rotation, 5, nullptr).ok());
-  RopeWriteArguments<uint16_t> half;
-  half.heads = half.layer.kv_heads = 1;
-  half.layer.head_size = 64;
-  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, half, 6, nullptr).ok());
-  GateArguments<float> gate;
+  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kFloat32, rotation, 5, nullptr).ok());
+  rotation.heads = rotation.layer.kv_heads = 1;
+  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kBfloat16, rotation, 6, nullptr).ok());
+  GateArguments gate;
   gate.size = 513;
   argument_bytes = sizeof(gate);
-  ASSERT_TRUE(LaunchGate(*norm_rope, gate, 7, nullptr).ok());
-  GateArguments<uint16_t> half_gate;
-  half_gate.size = 256;
-  ASSERT_TRUE(LaunchGate(*norm_rope, half_gate, 8, nullptr).ok());
+  ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kFloat32, gate, 7, nullptr).ok());
+  gate.size = 256;
+  ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kBfloat16, gate, 8, nullptr).ok());
   EXPECT_THAT(recorder.launches,
               ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
                           "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256",

@@ -53,7 +53,7 @@ std::vector<float> RunNorm(std::vector<float>& residual, const std::vector<float
                            const std::vector<float>& weight, ThreadOrder order) {
   std::vector<typename Element::Word> out(residual.size(), Element::Store(NAN));
   const std::vector<typename Element::Word> words = Stored<Element>(added);
-  AddNormArguments<typename Element::Word> a;
+  AddNormArguments a;
   a.residual = residual.data();
   a.added = words.empty() ? nullptr : words.data();
   a.weight = weight.data();
@@ -145,7 +145,7 @@ std::string CheckRope(ThreadOrder order, bool biased = true) {
       Stored<Element>(Noise(rows.size() * kAll * kHeadSize, 5));
   const std::vector<float> bias = Noise(kAll * kHeadSize, 6);
   std::vector<float> queries(rows.size() * kHeads * kHeadSize, NAN);
-  RopeWriteArguments<typename Element::Word> a;
+  RopeWriteArguments a;
   a.layer = {.offset = 4,
              .page_words = uint64_t{2} * kKvHeads * kPageCells * kHeadSize + 6,
              .value_words = kPageCells * kHeadSize,
@@ -227,7 +227,7 @@ std::string CheckGate(ThreadOrder order) {
   for (size_t i = 0; i < values.size(); i += 7) values[i] *= 60;  // exp of them is infinite, or 0
   const std::vector<typename Element::Word> in = Stored<Element>(values);
   std::vector<typename Element::Word> out(kRows * kSize, Element::Store(NAN));
-  GateArguments<typename Element::Word> a;
+  GateArguments a;
   a.in = in.data();
   a.out = out.data();
   a.size = kSize;
