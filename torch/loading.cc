@@ -217,7 +217,7 @@ std::vector<Path> Loading::Paths() const {
   const bool card = options_->device == kCuda;
   const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
   const bool flash = card && HasSixteenBits(type_) && library_->has_paged_flash;
-  const bool spans = card && type_ != ComputeType::kFloat16 && small_heads;
+  const bool spans = card && small_heads;
   // Without graphs a pass takes as long as its launches do.
   for (const bool graphs : {true, false}) {
     if (flash) paths.push_back({Attention::kFlash, graphs});

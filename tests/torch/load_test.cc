@@ -212,7 +212,7 @@ TEST_F(LoadTest, EachTypeHasItsWays) {
   takes_pages = false;
   const auto model = LoadIt(64, ComputeType::kFloat16);
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/gather"));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/fp16/spans-graphs"));
 }
 
 TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {

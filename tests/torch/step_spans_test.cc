@@ -61,10 +61,30 @@ TEST(StepSpansTest, TheSelfCheckPasses) {
       {"tied", ComputeType::kInt8},       {"qwen2_window", ComputeType::kFloat32},
       {"gemma3", ComputeType::kBfloat16}, {"gpt_neox", ComputeType::kFloat32},
       {"qwen2", ComputeType::kBfloat16},  {"granite", ComputeType::kBfloat16},
-      {"olmo2", ComputeType::kBfloat16},  {"qwen3", ComputeType::kFloat32}};
+      {"olmo2", ComputeType::kBfloat16},  {"qwen3", ComputeType::kFloat32},
+      {"llama3", ComputeType::kFloat16},  {"qwen2_window", ComputeType::kFloat16},
+      {"gemma3", ComputeType::kFloat16},  {"qwen2", ComputeType::kFloat16},
+      {"fp16", ComputeType::kFloat16}};
   for (const auto& [variant, type] : models) {
     const auto model = LoadWith(std::make_shared<HostPassKernels<>>(), variant, type);
     EXPECT_TRUE(model.ok()) << variant << ": " << model.status();
+  }
+}
+
+// As near as by `gather` (step_parity_test.cc).
+TEST(StepSpansTest, SixteenBitsAreNear) {
+  for (const auto& [type, tolerance] :
+       {std::pair(ComputeType::kBfloat16, 0.1), std::pair(ComputeType::kFloat16, 0.1 / 8)}) {
+    for (const char* variant : {"llama3", "qwen2", "gemma3"}) {
+      const auto spans = LoadWith(std::make_shared<HostPassKernels<>>(), variant, type);
+      ASSERT_TRUE(spans.ok()) << variant << ": " << spans.status();
+      std::mt19937 random(2);
+      const auto tokens = RandomTokens(random, 24, (*spans)->info().vocabulary_size);
+      const double deviation =
+          DeviationFromDecoder(**spans, *LoadDecoder(GoldenDirectory(variant)), tokens);
+      EXPECT_LT(deviation, tolerance) << variant;
+      EXPECT_GT(deviation, 1e-5) << variant << ": nothing was rounded";
+    }
   }
 }
 
@@ -176,6 +196,14 @@ void ExpectFound(const char* variant = "llama3") {
   EXPECT_TRUE(absl::IsFailedPrecondition(model.status()))
       << static_cast<int>(kInAttention) << ", " << static_cast<int>(kInNormRope) << ": "
       << model.status();
+}
+
+TEST(StepSpansTest, TheSelfCheckFindsATypeThatIsTakenForAnother) {
+  using Mistaken =
+      HostPassKernels<AttentionFault::kNone, NormRopeFault::kNone, kernels::Int8RowsFault::kNone,
+                      kernels::TypeFault::kFloat16AsBfloat16>;
+  const auto model = LoadWith(std::make_shared<Mistaken>(), "llama3", ComputeType::kFloat16);
+  EXPECT_TRUE(absl::IsFailedPrecondition(model.status())) << model.status();
 }
 
 TEST(StepSpansTest, TheSelfCheckFindsPlantedFaults) {

@@ -11,6 +11,7 @@ namespace tandem::torch {
 // Throws c10::Error for a type that no kernel has.
 inline kernels::ElementType ElementTypeOf(at::ScalarType type) {
   if (type == at::kBFloat16) return kernels::ElementType::kBfloat16;
+  if (type == at::kHalf) return kernels::ElementType::kFloat16;
   TORCH_CHECK(type == at::kFloat);
   return kernels::ElementType::kFloat32;
 }

@@ -41,9 +41,8 @@ absl::Status CheckOptions(const StepOptions& options) {
   if (options.attention == Attention::kFlash && (options.device != "cuda" || !sixteen_bits)) {
     return absl::InvalidArgumentError("flash attention needs a CUDA device and 16 bits");
   }
-  const bool spans = options.attention == Attention::kSpans;
-  if (spans && (options.kernels == nullptr || options.type == ComputeType::kFloat16)) {
-    return absl::InvalidArgumentError("attention by spans needs its kernels, and no fp16");
+  if (options.attention == Attention::kSpans && options.kernels == nullptr) {
+    return absl::InvalidArgumentError("attention by spans needs its kernels");
   }
   if (options.graphs && options.attention == Attention::kGather) {
     return absl::InvalidArgumentError("no graph has attention by gather, which looks at each pass");

@@ -19,6 +19,12 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_attend_float16(AttentionArguments arguments) {
+  __shared__ AttentionShared<Traits> shared;
+  AttendPartials<Traits, Float16>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_combine_partials_float32(AttentionArguments arguments) {
   CombinePartials<Traits, Float32>(Block(), arguments);
 }
@@ -26,6 +32,11 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_combine_partials_bfloat16(AttentionArguments arguments) {
   CombinePartials<Traits, Bfloat16>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_combine_partials_float16(AttentionArguments arguments) {
+  CombinePartials<Traits, Float16>(Block(), arguments);
 }
 
 }  // namespace tandem::kernels

@@ -24,12 +24,14 @@ const std::vector<KernelProgram>& KernelPrograms() {
        {"tandem_judge_prepare", "tandem_judge_weights", "tandem_judge_distribution",
         "tandem_judge_verdict"}},
       {Unit("torch/kernels/attention.cu"),
-       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_combine_partials_float32",
-        "tandem_combine_partials_bfloat16"}},
+       {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_attend_float16",
+        "tandem_combine_partials_float32", "tandem_combine_partials_bfloat16",
+        "tandem_combine_partials_float16"}},
       {Unit("torch/kernels/int8_rows.cu"), {"tandem_quantize", "tandem_scale"}},
       {Unit("torch/kernels/norm_rope.cu"),
-       {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_rope_write_float32",
-        "tandem_rope_write_bfloat16", "tandem_gate_float32", "tandem_gate_bfloat16"}},
+       {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_add_norm_float16",
+        "tandem_rope_write_float32", "tandem_rope_write_bfloat16", "tandem_rope_write_float16",
+        "tandem_gate_float32", "tandem_gate_bfloat16", "tandem_gate_float16"}},
   };
   return *programs;
 }

@@ -13,7 +13,8 @@ namespace {
 
 // A unit has a kernel of each type.
 std::string KernelOf(const char* name, ElementType type) {
-  return absl::StrCat(name, type == ElementType::kFloat32 ? "_float32" : "_bfloat16");
+  if (type == ElementType::kBfloat16) return absl::StrCat(name, "_bfloat16");
+  return absl::StrCat(name, type == ElementType::kFloat16 ? "_float16" : "_float32");
 }
 
 // More than any card runs at once of AttendPartials. Those without a partial end at once.

@@ -19,6 +19,12 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_add_norm_float16(AddNormArguments arguments) {
+  __shared__ AddNormShared shared;
+  AddNorm<Traits, Float16>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_rope_write_float32(RopeWriteArguments arguments) {
   RopeWrite<Traits, Float32>(Block(), arguments);
 }
@@ -29,6 +35,11 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_rope_write_float16(RopeWriteArguments arguments) {
+  RopeWrite<Traits, Float16>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_gate_float32(GateArguments arguments) {
   Gate<Traits, Float32>(Block(), arguments);
 }
@@ -36,6 +47,11 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_gate_bfloat16(GateArguments arguments) {
   Gate<Traits, Bfloat16>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_gate_float16(GateArguments arguments) {
+  Gate<Traits, Float16>(Block(), arguments);
 }
 
 }  // namespace tandem::kernels

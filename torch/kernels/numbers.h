@@ -45,7 +45,7 @@ TANDEM_HOST_DEVICE float Exp(float x) {
 
 // What keys, values and products are held in. Each has a struct of its name: Load is exact, Store
 // rounds.
-enum class ElementType { kFloat32, kBfloat16 };
+enum class ElementType { kFloat32, kBfloat16, kFloat16 };
 
 struct Float32 {
   using Word = float;
@@ -63,6 +63,44 @@ struct Bfloat16 {
     const uint32_t bits = base::BitsAs<uint32_t>(value);
     if (value != value) return static_cast<Word>(bits >> 16 | 0x40);
     return static_cast<Word>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+};
+
+// Half precision of IEEE 754; the nearest number, of two the even one, and infinity from 65520 on.
+// A NaN becomes the one that cards give: 0x7fff, and 0x7fffffff as a float32.
+struct Float16 {
+  using Word = uint16_t;
+  TANDEM_HOST_DEVICE_INLINE static float Load(Word word) {
+#ifdef __CUDACC_RTC__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(word));
+    return value;
+#else
+    const uint32_t size = word & 0x7fffu;
+    if (size > 0x7c00) return base::BitsAs<float>(0x7fffffffu);
+    // The exponent's bias is 15 here and 127 there. A product with a power of two is exact.
+    const float magnitude = size == 0x7c00 ? base::BitsAs<float>(0x7f800000u)
+                                           : base::BitsAs<float>(size << 13) * 0x1p112f;
+    return (word & 0x8000) != 0 ? -magnitude : magnitude;
+#endif
+  }
+  TANDEM_HOST_DEVICE_INLINE static Word Store(float value) {
+#ifdef __CUDACC_RTC__
+    Word word;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(word) : "f"(value));
+    return word;
+#else
+    if (value != value) return 0x7fff;
+    const uint32_t bits = base::BitsAs<uint32_t>(value), size = bits & 0x7fffffff;
+    uint32_t rounded = 0x7c00;
+    if (size < 0x38800000) {
+      // Subnormal: the last bit of a sum with 0.5 counts 2^-24, as the result's does.
+      rounded = base::BitsAs<uint32_t>(base::BitsAs<float>(size) + 0.5f) - 0x3f000000;
+    } else if (size < 0x477ff000) {
+      rounded = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
+    }
+    return static_cast<Word>((bits >> 16 & 0x8000) | rounded);
+#endif
   }
 };
 

@@ -39,7 +39,7 @@ enum class ComputeType { kFloat32, kBfloat16, kFloat16, kInt8 };
 enum class Attention {
   kGather,  // each row by itself, over a copy of what it sees: any device, any type, any tree
   kFlash,   // LibTorch's paged kernel, each row a sequence of its own: CUDA, 16 bits, chains alone
-  kSpans,   // our kernels, by StepOptions::kernels: any type but fp16, any tree
+  kSpans,   // our kernels, by StepOptions::kernels: any type, any tree
 };
 
 struct StepOptions {

@@ -307,13 +307,18 @@ TEST(AttentionKernels, RowsThatFillUpGetZerosAndChangeNoOther) {
   EXPECT_EQ(Attend<Float32>(pass, kOrders[0]), expected);
 }
 
-TEST(AttentionKernels, ReadAndWriteBfloat16) {
+template <typename Element>
+class AttentionTypes : public ::testing::Test {};
+using SixteenBits = ::testing::Types<Bfloat16, Float16>;
+TYPED_TEST_SUITE(AttentionTypes, SixteenBits);
+
+TYPED_TEST(AttentionTypes, AreReadAndWritten) {
   Maker maker(3);
   Pass pass = maker.RandomPass();
-  const std::vector<float> out = Attend<Bfloat16>(pass, kOrders[0]);
-  for (float& word : pass.pool) word = Bfloat16::Load(Bfloat16::Store(word));
+  const std::vector<float> out = Attend<TypeParam>(pass, kOrders[0]);
+  for (float& word : pass.pool) word = TypeParam::Load(TypeParam::Store(word));
   std::vector<float> expected = Attend<Float32>(pass, kOrders[0]);
-  for (float& value : expected) value = Bfloat16::Load(Bfloat16::Store(value));
+  for (float& value : expected) value = TypeParam::Load(TypeParam::Store(value));
   EXPECT_EQ(out, expected);
 }
 

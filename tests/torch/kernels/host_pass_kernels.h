@@ -9,9 +9,15 @@
 
 namespace tandem::kernels {
 
+// A mistake that tests make on purpose.
+enum class TypeFault {
+  kNone,
+  kFloat16AsBfloat16,  // words of as many bits
+};
+
 template <AttentionFault kInAttention = AttentionFault::kNone,
           NormRopeFault kInNormRope = NormRopeFault::kNone,
-          Int8RowsFault kInInt8Rows = Int8RowsFault::kNone>
+          Int8RowsFault kInInt8Rows = Int8RowsFault::kNone, TypeFault kOfTypes = TypeFault::kNone>
 class HostPassKernels final : public PassKernels {
  public:
   absl::Status Attend(ElementType type, const AttentionArguments& a, void*) override {
@@ -72,6 +78,13 @@ class HostPassKernels final : public PassKernels {
         break;
       case ElementType::kBfloat16:
         kernel(Bfloat16());
+        break;
+      case ElementType::kFloat16:
+        if constexpr (kOfTypes == TypeFault::kFloat16AsBfloat16) {
+          kernel(Bfloat16());
+        } else {
+          kernel(Float16());
+        }
         break;
     }
     return absl::OkStatus();

@@ -143,6 +143,10 @@ TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_bfloat16 1024x1 256",
                                              "tandem_combine_partials_bfloat16 5x7 256"));
   recorder.launches.clear();
+  ASSERT_TRUE(LaunchAttention(*attention, ElementType::kFloat16, arguments, nullptr).ok());
+  EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_float16 1024x1 256",
+                                             "tandem_combine_partials_float16 5x7 256"));
+  recorder.launches.clear();
   arguments.row_count = 0;
   ASSERT_TRUE(LaunchAttention(*attention, ElementType::kBfloat16, arguments, nullptr).ok());
   EXPECT_TRUE(recorder.launches.empty()) << "a grid without blocks is an error for the driver";
@@ -156,6 +160,7 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   };
   ASSERT_TRUE(add_norm(ElementType::kFloat32, 3));
   ASSERT_TRUE(add_norm(ElementType::kBfloat16, 4));
+  ASSERT_TRUE(add_norm(ElementType::kFloat16, 5));
   RopeWriteArguments rotation;
   rotation.heads = 12;
   rotation.layer.kv_heads = 4;
@@ -164,16 +169,20 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kFloat32, rotation, 5, nullptr).ok());
   rotation.heads = rotation.layer.kv_heads = 1;
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kBfloat16, rotation, 6, nullptr).ok());
+  ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kFloat16, rotation, 7, nullptr).ok());
   GateArguments gate;
   gate.size = 513;
   argument_bytes = sizeof(gate);
   ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kFloat32, gate, 7, nullptr).ok());
   gate.size = 256;
   ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kBfloat16, gate, 8, nullptr).ok());
+  ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kFloat16, gate, 9, nullptr).ok());
   EXPECT_THAT(recorder.launches,
               ElementsAre("tandem_add_norm_float32 3x1 256", "tandem_add_norm_bfloat16 4x1 256",
-                          "tandem_rope_write_float32 5x3 256", "tandem_rope_write_bfloat16 6x1 256",
-                          "tandem_gate_float32 7x3 256", "tandem_gate_bfloat16 8x1 256"));
+                          "tandem_add_norm_float16 5x1 256", "tandem_rope_write_float32 5x3 256",
+                          "tandem_rope_write_bfloat16 6x1 256", "tandem_rope_write_float16 7x1 256",
+                          "tandem_gate_float32 7x3 256", "tandem_gate_bfloat16 8x1 256",
+                          "tandem_gate_float16 9x1 256"));
 }
 
 TEST_F(LaunchTest, RowsOfInt8HaveABlockEachAndScalesOneForSomeNumbers) {

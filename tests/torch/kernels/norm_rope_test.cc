@@ -100,13 +100,18 @@ std::string CheckNorm() {
 
 TEST(AddNorm, EqualsTheCpusAndARowAlone) { EXPECT_EQ(CheckNorm(), ""); }
 
-TEST(AddNorm, ReadsAndWritesBfloat16) {
+template <typename Element>
+class AddNormTypes : public ::testing::Test {};
+using SixteenBits = ::testing::Types<Bfloat16, Float16>;
+TYPED_TEST_SUITE(AddNormTypes, SixteenBits);
+
+TYPED_TEST(AddNormTypes, AreReadAndWritten) {
   const std::vector<float> before = Noise(600, 1), weight = Noise(300, 2);
-  const std::vector<float> added = Loaded<Bfloat16>(Stored<Bfloat16>(Noise(600, 3)));
+  const std::vector<float> added = Loaded<TypeParam>(Stored<TypeParam>(Noise(600, 3)));
   std::vector<float> half = before, whole = before;
   const std::vector<float> expected = RunNorm<64>(whole, added, weight, kOrders[0]);
-  EXPECT_EQ((RunNorm<64, Bfloat16>(half, added, weight, kOrders[1])),
-            Loaded<Bfloat16>(Stored<Bfloat16>(expected)));
+  EXPECT_EQ((RunNorm<64, TypeParam>(half, added, weight, kOrders[1])),
+            Loaded<TypeParam>(Stored<TypeParam>(expected)));
   EXPECT_EQ(half, whole);
 }
 
@@ -205,6 +210,7 @@ TEST(RopeWrite, HasTheBitsOfTheCpusAndTouchesNoOtherCell) {
   for (ThreadOrder order : kOrders) {
     EXPECT_EQ(CheckRope<Float32>(order), "");
     EXPECT_EQ(CheckRope<Bfloat16>(order), "");
+    EXPECT_EQ(CheckRope<Float16>(order), "");
     EXPECT_EQ(CheckRope<Float32>(order, /*biased=*/false), "");
   }
 }
@@ -218,6 +224,18 @@ TEST(RopeWrite, PlantedFaultsAreFound) {
   }
   TestTraits<32>::kFault = NormRopeFault::kNone;
 }
+
+// Of a number that is stored: the largest relative error, and the largest one of numbers near 0.
+template <typename Element>
+constexpr double kPrecision = 1e-6;
+template <>
+constexpr double kPrecision<Bfloat16> = 0x1p-8;
+template <>
+constexpr double kPrecision<Float16> = 0x1p-11;
+template <typename Element>
+constexpr double kSmallest = 1e-30;
+template <>
+constexpr double kSmallest<Float16> = 0x1p-25;
 
 // Empty, or what is wrong.
 template <typename Element>
@@ -236,14 +254,14 @@ std::string CheckGate(ThreadOrder order) {
       Gate<TestTraits<32>, Element>(Block(row, column, 32, order), a);
     }
   }
-  const double precision = sizeof(typename Element::Word) == 4 ? 1e-6 : 1.0 / 256;
+  constexpr double kRelative = kPrecision<Element> + 1e-6;
   for (uint32_t row = 0; row < kRows; ++row) {
     for (uint32_t i = 0; i < kSize; ++i) {
       const double gate = Element::Load(in[row * 2 * kSize + i]);
       const double up = Element::Load(in[row * 2 * kSize + kSize + i]);
       const double expected = gate / (1 + std::exp(-gate)) * up;
       const double got = Element::Load(out[row * kSize + i]);
-      if (!(std::abs(got - expected) <= precision * std::abs(expected) + 1e-30)) {
+      if (!(std::abs(got - expected) <= kRelative * std::abs(expected) + kSmallest<Element>)) {
         return absl::StrCat("gate ", gate, " of ", up, ": ", got, ", expected ", expected);
       }
     }
@@ -255,19 +273,11 @@ TEST(Gate, IsSiluTimesTheOtherHalf) {
   for (ThreadOrder order : kOrders) {
     EXPECT_EQ(CheckGate<Float32>(order), "");
     EXPECT_EQ(CheckGate<Bfloat16>(order), "");
+    EXPECT_EQ(CheckGate<Float16>(order), "");
   }
   TestTraits<32>::kFault = NormRopeFault::kGateForUp;
   EXPECT_NE(CheckGate<Float32>(kOrders[0]), "");
   TestTraits<32>::kFault = NormRopeFault::kNone;
-}
-
-TEST(Bfloat16, RoundsToTheNearestAndToTheEvenOne) {
-  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f)), 1.0f);
-  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 0x1p-8f)), 1.0f);
-  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 0x1p-8f + 0x1p-20f)), 1.0f + 0x1p-7f);
-  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(1.0f + 3 * 0x1p-8f)), 1.0f + 0x1p-6f);
-  EXPECT_EQ(Bfloat16::Load(Bfloat16::Store(-INFINITY)), -INFINITY);
-  EXPECT_TRUE(std::isnan(Bfloat16::Load(Bfloat16::Store(NAN))));
 }
 
 }  // namespace
