@@ -41,7 +41,9 @@ constexpr double kConfirmWeight = 0.5;
 // not have come into step yet.
 constexpr double kPrecise = 0.02;
 constexpr uint32_t kMaxExtensions = 4;
-constexpr double kJump = 0.7;        // of the best length's rounds, logarithm
+constexpr double kJump = 0.7;  // of the best length's rounds, logarithm
+constexpr uint32_t kJumpPhases =
+    8;  // that it must last: what stands still for a moment has not changed
 constexpr uint32_t kJumpWait = 256;  // phases from one that counts to the next
 constexpr double kAfterWeight = 0.4;
 constexpr double kMinSteadyWeight = 0.2;  // of a steady phase in the mean before a trial
@@ -202,7 +204,9 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
     case Phase::kSteady:
       ++since_jump_;
       if (!is_warm_ && sequences == 1) return WarmUp(mean);
-      if (before_ > 0 && std::abs(std::log(mean / before_)) > kJump) Jumped();
+      if (IsJump(mean) && ++jump_phases_ < kJumpPhases) return Clear();
+      if (jump_phases_ == kJumpPhases) Jumped();
+      jump_phases_ = 0;
       CountNoise(mean);
       before_ += (mean - before_) * std::max(kMinSteadyWeight, 1.0 / ++steady_);
       Confirm(mean);
@@ -291,6 +295,10 @@ void LengthSearch::ForgetOthers() {
   first_credit_ = std::max(first_credit_, kFirstCredit / 4);
 }
 
+bool LengthSearch::IsJump(double mean) const {
+  return before_ > 0 && std::abs(std::log(mean / before_)) > kJump;
+}
+
 // The rounds of the best length themselves have changed. Its own time is the measure of all others.
 void LengthSearch::Jumped() {
   steady_ = 0;
@@ -377,6 +385,7 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
     Blend(measured, error, kMaxTrialWeight, one);
   }
   const bool first = one.trials++ == 0;
+  one.left = false;
   one.since = 0;
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
   one.cost = cost;
@@ -487,6 +496,7 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   for (Tried& one : tried_) one.fails = std::min(one.fails, kFailsBesideAnother);
   left_ = best_;
   left_time_ = before_;
+  tried_[best_].left = true;
   // What begins otherwise than it goes on is found by rounds in turn, too.
   confirms_ = before_ > 0 && !in_turn_ ? kConfirms : 0;
   best_ = better;
@@ -531,7 +541,7 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
   for (uint32_t k = 0; k < kShapes; ++k) {
     if (k == best_ || tried_[k].since < Wait(k)) continue;
     const double bonus = Bonus(k);
-    const bool always = k <= 1 || k == model || (best_ == 0 && k == likely);
+    const bool always = k <= 1 || k == model || tried_[k].left || (best_ == 0 && k == likely);
     if (!always && values[k] + bonus < values[best_]) continue;
     if (values[k] + bonus > highest) {
       highest = values[k] + bonus;

@@ -38,9 +38,13 @@
 // time; but for the second one of one candidate, whose first may mislead. The wait doubles with each trial of that
 // length that changed nothing, and more often where it was clearly worse. It does not where the length seems better,
 // but by less than the error. Beside plain decoding it grows with the time that the last trial took: with many
-// sequences that is several phases, and more until they are in step again. None, one candidate and what the model
-// takes for the best are tried again whatever their trials have shown, because the machine may have been slow at that
-// moment.
+// sequences that is several phases, and more until they are in step again. None, one candidate, what the model
+// takes for the best, and once each length that was the best are tried again whatever their trials have shown, because the
+// machine may have been slow at that moment.
+//
+// Rounds that take twice as long all at once may be those of a draft that stands still for a moment, and whatever is tried
+// then looks better. So there is no trial before they have gone on for some phases. Only then the draft or the target has
+// changed, and what is known of other lengths is forgotten.
 //
 // A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
 // for more than 1.5 errors, and for none half of one suffices.
@@ -108,6 +112,8 @@ class LengthSearch {
   void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
+  // Whether the best length's rounds take half or twice what they took.
+  bool IsJump(double mean) const;
   void Jumped();
   // A phase of the first length ended, and what has just started may still get faster.
   void WarmUp(double mean);
@@ -145,8 +151,9 @@ class LengthSearch {
     uint32_t fails = 0;
     uint32_t open = 0;
     double since = 1e9;
-    double cost = 0;  // of the last trial, in phases of the best length
-    double took = 0;  // the last trial and the rounds after it, in phases
+    double cost = 0;    // of the last trial, in phases of the best length
+    double took = 0;    // the last trial and the rounds after it, in phases
+    bool left = false;  // it was the best one, and has not been tried since
   };
   static void Blend(double measured, double error, double max_weight, Tried& one);
 
@@ -184,6 +191,7 @@ class LengthSearch {
   Repeats repeats_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
+  uint32_t jump_phases_ = 0;    // that a jump has lasted for
   bool is_warm_ = false;        // the first rounds are over
   uint32_t steady_ = 0;         // steady phases since before_ began anew
   double before_ = 0;           // mean time of the steady rounds before the trial
