@@ -62,17 +62,26 @@ double AcceptanceEstimate::At(uint32_t position) const {
   return chance;
 }
 
-double AcceptanceEstimate::Tokens(uint32_t asked) const {
+AcceptanceEstimate::Moments AcceptanceEstimate::TokensOfARound(uint32_t asked) const {
   const uint32_t last = std::min(asked, kMaxDraftTokens);
-  double tokens = 1;
+  Moments moments;
   double all = 1;
   double chance = kPrior;
   for (uint32_t i = 0; i < last; ++i) {
     chance = (accepted_[i] + kPriorWeight * chance) / (tested_[i] + kPriorWeight);
     all *= replay_.At(i + 1, last, chance);
-    tokens += all;
+    moments.first += all;
+    moments.second += (2 * i + 3) * all;
   }
-  return tokens;
+  return moments;
+}
+
+double AcceptanceEstimate::Tokens(uint32_t asked) const { return TokensOfARound(asked).first; }
+
+double AcceptanceEstimate::TokensInTexts(uint32_t asked, double text_tokens) const {
+  const Moments moments = TokensOfARound(asked);
+  const double beyond = (moments.second / moments.first - 1) / 2;
+  return moments.first / (1 + beyond / text_tokens);
 }
 
 double AcceptanceEstimate::Drafted(uint32_t asked) const {

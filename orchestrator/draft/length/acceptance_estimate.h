@@ -33,6 +33,10 @@ class AcceptanceEstimate {
   // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that all up to it are
   // accepted (Leviathan et al. 2023, equation 1, with a chance for each position), in blocks of that length.
   double Tokens(uint32_t asked) const;
+  // The same, of all rounds of texts of `text_tokens` tokens on average (above 0, infinity: without an end). The last
+  // round of a text has room for fewer tokens. What it would have had beyond, on average, is that of a renewal process:
+  // (E[X²] / E[X] - 1) / 2, X the tokens of a round.
+  double TokensInTexts(uint32_t asked, double text_tokens) const;
 
   // Expected tokens of a block of which `asked` were asked for: drafts may end blocks early. `asked` before any.
   double Drafted(uint32_t asked) const;
@@ -46,6 +50,10 @@ class AcceptanceEstimate {
   static constexpr double kPriorWeight = 4;  // tested tokens
   static constexpr double kMemory = 2000;    // of tests a position; beyond it old ones fade
 
+  struct Moments {
+    double first = 1, second = 1;
+  };
+  Moments TokensOfARound(uint32_t asked) const;
   void Replay(uint32_t asked, uint32_t accepted, bool is_fixed, BlockReplay::Text& text);
 
   BlockReplay replay_;

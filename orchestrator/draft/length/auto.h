@@ -18,6 +18,10 @@ class AutoLength final : public LengthPolicy {
   AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group, uint32_t context = 0)
       : common_(common), group_(std::move(group)), context_(context) {}
 
+  ~AutoLength() override { group_->Ended(sequence_); }
+  AutoLength(const AutoLength&) = delete;
+  AutoLength& operator=(const AutoLength&) = delete;
+
   bool WantsDraft() const override { return group_->Drafts(common_.sequences(), context_); }
   LengthChoice Next(const LengthInputs& inputs) override {
     context_ = inputs.context;

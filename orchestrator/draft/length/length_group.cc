@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 namespace tandem::orchestrator {
@@ -142,8 +143,10 @@ LengthGroup::Expected LengthGroup::Expect(const Level& level, double sequences,
   parts.target_network = std::max(0.0, level.target_network);
   ByShape& tokens = expected.tokens;
   tokens.fill(LengthSearch::kNotOffered);
+  const double text_tokens =
+      texts_ > 0 ? text_tokens_ / texts_ : std::numeric_limits<double>::infinity();
   for (uint32_t i = 0; i <= kMaxDraftTokens; ++i) {
-    tokens[i] = level.acceptance.Tokens(i);
+    tokens[i] = level.acceptance.TokensInTexts(i, text_tokens);
     parts.drafted[i] = level.acceptance.Drafted(i);
   }
   // Until a chain that ends by confidence was seen, it is expected to be as good as the best other one.
@@ -221,21 +224,19 @@ bool LengthGroup::Drafts(uint32_t sequences, uint32_t context) const {
 void LengthGroup::CountAccepted(const RoundRecord& round, Sequence& sequence) {
   if (round.choice->nodes > 0 || round.asked_tokens == 0) BlockReplay::Interrupt(sequence.text);
   if (round.choice->nodes > 0) {
-    // A tree that is cut at the text's end is another shape.
-    if (round.asked_tokens == round.choice->tokens && IsTree(sequence.shape)) {
+    if (IsTree(sequence.shape)) {
       trees_.Observe(sequence.shape, round.draft_tokens, round.accepted_tokens);
     }
     return;
   }
-  if (round.asked_tokens == 0) return;
   Level& level = levels_[sequence.level];
+  if (IsConfident(sequence.shape)) {
+    level.confident.Observe(sequence.shape, round.length(), round.accepted_tokens);
+  }
+  if (round.asked_tokens == 0) return;
   if (round.choice->min_confidence > 0) {
     level.acceptance.ObserveConfident(std::min(round.length(), kMaxDraftTokens),
                                       round.accepted_tokens, sequence.text);
-    // One that is cut at the text's end is another shape.
-    if (round.asked_tokens == round.choice->tokens && IsConfident(sequence.shape)) {
-      level.confident.Observe(sequence.shape, round.length(), round.accepted_tokens);
-    }
   } else {
     level.acceptance.Observe(std::min(round.asked_tokens, kMaxDraftTokens), round.length(),
                              round.accepted_tokens, sequence.text);
@@ -249,7 +250,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   }
   concurrency::MutexLock lock(mutex_);
   CountAccepted(round, sequence);
-  if (round.asked_tokens != round.choice->tokens) return;  // at the text's end
+  sequence.tokens += round.tokens;
   Level& at = levels_[sequence.level];
   const double network = absl::ToDoubleSeconds(round.stages.network);
   if (round.asked_tokens == 0) {
@@ -277,6 +278,17 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   }
   at.due =
       at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_), round.draft_tokens);
+}
+
+void LengthGroup::Ended(const Sequence& sequence) {
+  if (sequence.tokens == 0) return;
+  concurrency::MutexLock lock(mutex_);
+  if (texts_ >= kTexts) {
+    texts_ *= 0.5;
+    text_tokens_ *= 0.5;
+  }
+  texts_ += 1;
+  text_tokens_ += static_cast<double>(sequence.tokens);
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {

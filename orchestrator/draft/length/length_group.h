@@ -34,6 +34,7 @@ class LengthGroup {
     uint64_t phase = 0;
     uint32_t rounds = 0;  // of the phase
     uint32_t shape = 0;   // of the last choice
+    uint64_t tokens = 0;  // of its rounds
     BlockReplay::Text text;
   };
 
@@ -47,6 +48,9 @@ class LengthGroup {
   // A round was decided that asked. `sequence` is that of its Next.
   void Observe(const RoundRecord& round, Sequence& sequence);
 
+  // The sequence's text is over.
+  void Ended(const Sequence& sequence);
+
   // The group keeps to blocks that are not empty. A sequence that begins while others are tried does not read
   // its prompt for that.
   bool Drafts(uint32_t sequences, uint32_t context) const;
@@ -56,6 +60,7 @@ class LengthGroup {
   static constexpr uint32_t kContexts = 4;
   static constexpr uint32_t kFirst = 4;   // before anything was measured
   static constexpr uint32_t kSettle = 2;  // rounds of a sequence in a phase that do not count
+  static constexpr double kTexts = 256;   // beyond it old texts fade
 
   // Straight lines through the time at the draft by the length, with forgetting.
   struct Line {
@@ -103,7 +108,9 @@ class LengthGroup {
   TreeEstimate trees_ TANDEM_GUARDED_BY(mutex_);
   uint32_t max_nodes_ TANDEM_GUARDED_BY(mutex_) = 0;  // LengthInputs
   bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;
-  double load_ TANDEM_GUARDED_BY(mutex_) = 0;            // sequences, a moving average
+  double load_ TANDEM_GUARDED_BY(mutex_) = 0;   // sequences, a moving average
+  double texts_ TANDEM_GUARDED_BY(mutex_) = 0;  // that are over, and their tokens
+  double text_tokens_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);  // [LevelOf]
 };
 

@@ -102,6 +102,34 @@ TEST(AcceptanceEstimate, TokensThatDidNotComeCountForTheLengthAndNotForTheDraft)
   EXPECT_NEAR(estimate.At(2), 0.5, 0.01);
 }
 
+// The last round of a text has room for fewer tokens, and the longer its block is the more that matters.
+TEST(AcceptanceEstimate, TokensOfARoundInTextsThatEnd) {
+  constexpr double kAlpha = 0.75;
+  constexpr uint32_t kText = 24;
+  std::mt19937_64 random(1);
+  std::bernoulli_distribution accepts(kAlpha);
+  for (uint32_t asked : {0, 1, 3, 8}) {
+    AcceptanceEstimate estimate;
+    BlockReplay::Text text;
+    int rounds = 0;
+    constexpr int kTexts = 3000;
+    for (int i = 0; i < kTexts; ++i) {
+      for (uint32_t left = kText; left > 0; ++rounds) {
+        const uint32_t room = std::min(asked, left - 1);
+        uint32_t accepted = 0;
+        while (accepted < room && accepts(random)) ++accepted;
+        if (room > 0) estimate.Observe(room, room, accepted, text);
+        left -= accepted + 1;
+      }
+    }
+    const double tokens = 1.0 * kText * kTexts / rounds;
+    EXPECT_NEAR(estimate.TokensInTexts(asked, kText) / tokens, 1, 0.01) << asked;
+    if (asked == 8) {
+      EXPECT_GT(estimate.Tokens(asked) / tokens, 1.08) << "of texts without an end";
+    }
+  }
+}
+
 TEST(AcceptanceEstimate, ForgetsWhatIsLongAgo) {
   AcceptanceEstimate estimate;
   BlockReplay::Text text;
@@ -594,6 +622,27 @@ TEST(AutoLength, ARequestBeginsWithWhatOthersHaveLearned) {
   EXPECT_TRUE(other.WantsDraft()) << "another drafter is another matter";
   AutoLength tree(common, common.Group("", acceptance::Rule::kGreedy, 8));
   EXPECT_TRUE(tree.WantsDraft()) << "so is a tree";
+}
+
+// No round of these texts has room for the block that the policy begins with.
+TEST(AutoLength, LearnsFromTextsThatAreShorterThanItsBlocks) {
+  CommonLength common;
+  common.Began();
+  const auto group = common.Group("", acceptance::Rule::kGreedy);
+  uint32_t rounds = 0;
+  while (rounds < 3000) {
+    AutoLength policy(common, group);
+    for (uint32_t left = 4; left > 0; --left, ++rounds) {
+      LengthChoice asked = Next(policy);
+      const uint32_t chosen = asked.tokens;
+      asked.tokens = std::min(chosen, left - 1);
+      RoundRecord round = Decided(asked, absl::Milliseconds(1 + 2 * asked.tokens), 0);
+      round.choice->tokens = chosen;
+      round.tokens = 1;
+      policy.Observe(round);
+    }
+  }
+  EXPECT_FALSE(AutoLength(common, group).WantsDraft());
 }
 
 // Nothing was measured yet, and the target's curve tells what rows cost.
