@@ -86,7 +86,7 @@ absl::Status BenchOptions::Validate() const {
   if (load && idle) {
     return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
   }
-  if ((load || idle) && !against.off()) {
+  if ((load || idle) && against.has_value()) {
     return absl::InvalidArgumentError(
         "--against is of pairs of requests; with --concurrency say both in --modes");
   }
@@ -98,12 +98,12 @@ absl::Status BenchOptions::Validate() const {
                           "with --concurrency say --modes=off,2,4 or the like");
   }
   if (!idle && !load && sampling.draft_tokens == 0u) {
-    return flags::BadFlag(
-        "draft-tokens", "0",
-        "bench compares with the target alone by itself; must be auto, or 1 to 16");
+    return flags::BadFlag("draft-tokens", "0",
+                          "bench measures requests with a draft, and --against=off, the default, "
+                          "compares them with the target alone; must be auto, or 1 to 16");
   }
-  if (!idle && !load && sampling.draft_tokens == against.draft_tokens) {
-    return flags::BadFlag("against", against.Name(),
+  if (!idle && !load && sampling.draft_tokens == Against().draft_tokens) {
+    return flags::BadFlag("against", Against().Name(),
                           "is what --draft-tokens says, too; name another");
   }
   return sampling.Validate();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct BenchOptions {
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
   SamplingFlags sampling;
   bool json = false;
-  BenchMode against{0};  // what each request of the pairs is compared with
+  std::optional<BenchMode> against;  // what each request of the pairs is compared with; absent: off
 
   // For the load mode, which runs many requests at once instead of pairs.
   std::vector<uint32_t> concurrency;         // requests at once, a table each; empty: pairs
@@ -43,6 +44,7 @@ struct BenchOptions {
   // INVALID_ARGUMENT names the flag and the values that it may have.
   absl::Status Validate() const;
   std::vector<BenchMode> Modes() const;  // never empty
+  BenchMode Against() const { return against.value_or(BenchMode{0}); }
 };
 
 // Parses "1,8,64": whole numbers from 1 to kMaxConcurrency, rising. INVALID_ARGUMENT names the

@@ -60,14 +60,14 @@ class Pairs {
     if (differing_ > 0) {
       std::fprintf(stderr, "%d pairs wrote different texts (sampled texts may)\n", differing_);
     }
-    return MakeReport(pairs, options_.against);
+    return MakeReport(pairs, options_.Against());
   }
 
  private:
   absl::StatusOr<BenchPair> RunPair(const std::string& prompt, bool turned) {
     const v1::GenerateRequest request = MakeRequest(options_, prompt);
     v1::GenerateRequest reference = request;
-    options_.against.Apply(reference);
+    options_.Against().Apply(reference);
     TANDEM_ASSIGN_OR_RETURN(Outcome a, Send(turned ? request : reference));
     TANDEM_ASSIGN_OR_RETURN(Outcome b, Send(turned ? reference : request));
     if (a.samples[0].token_ids != b.samples[0].token_ids) ++differing_;

@@ -22,8 +22,7 @@ struct DraftShape {
 };
 
 inline constexpr std::array<double, 5> kConfidences = {0.4, 0.2, 0.1, 0.05, 0.02};
-// Most chains end before. Rounds that have room for fewer candidates do not count in a trial, so with more short texts
-// would say little of these shapes.
+// Most chains end before.
 inline constexpr uint32_t kConfidentTokens = 8;
 
 inline constexpr std::array<DraftShape, 4> kTreeShapes = {{{4, 8}, {6, 16}, {8, 32}, {10, 64}}};

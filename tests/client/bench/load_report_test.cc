@@ -333,6 +333,8 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
   EXPECT_THAT(Refusal({"--against=auto"}), HasSubstr("is what --draft-tokens says"));
   EXPECT_THAT(Refusal({"--against=3", "--draft-tokens=3"}), HasSubstr("name another"));
   EXPECT_THAT(Refusal({"--concurrency=2", "--against=3"}), HasSubstr("say both in --modes"));
+  EXPECT_THAT(Refusal({"--concurrency=2", "--against=off"}), HasSubstr("say both in --modes"));
+  EXPECT_THAT(Refusal({"--draft-tokens=0", "--against=3"}), HasSubstr("requests with a draft"));
   EXPECT_EQ(Refusal({"--against=3"}), "");
   EXPECT_EQ(Refusal({"--idle", "--draft-tokens=0"}), "");
   EXPECT_EQ(Refusal({"--concurrency=2"}), "");
