@@ -271,13 +271,13 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     Average(round.pass_rows, at.pass_rows);
     Average(round.pass_sequences, at.pass_sequences);
   }
-  const double seconds = absl::ToDoubleSeconds(round.without_prefill());
+  const LengthSearch::Round observed = {absl::ToDoubleSeconds(round.without_prefill()),
+                                        static_cast<double>(round.tokens), round.draft_tokens};
   if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) {
-    at.search->CountCost(seconds, sequence.shape);
+    at.search->CountCost(observed, sequence.shape);
     return;
   }
-  at.due =
-      at.search->Observe(seconds, ++sequence.rounds > kSettle, Whole(load_), round.draft_tokens);
+  at.due = at.search->Observe(observed, ++sequence.rounds > kSettle, Whole(load_));
 }
 
 void LengthGroup::Ended(const Sequence& sequence) {

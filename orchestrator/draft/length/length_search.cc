@@ -82,8 +82,9 @@ uint32_t LengthSearch::PhaseRounds(uint32_t sequences) {
   return std::max(kMinRounds, kRoundsASequence * sequences);
 }
 
-bool LengthSearch::ObserveInTurn(PairedRounds::Round round, bool counts) {
+bool LengthSearch::ObserveInTurn(const Round& observed, bool counts) {
   if (!counts) return false;
+  const PairedRounds::Round round{observed.seconds, observed.candidates};
   const uint32_t turn = turn_;
   turn_ = (turn_ + 1) % (2 * kRoundsInTurn);
   // The first round of each length pays for the other length's round before it.
@@ -102,12 +103,15 @@ bool LengthSearch::ObserveInTurn(PairedRounds::Round round, bool counts) {
          pairs_.count() >= kMaxPairs;
 }
 
-bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences, uint32_t candidates) {
-  if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn({seconds, candidates}, counts);
+bool LengthSearch::Observe(const Round& round, bool counts, uint32_t sequences) {
+  if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn(round, counts);
+  double seconds = round.seconds;
   if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
   all_ += seconds;
   ++all_count_;
-  if (phase_ == Phase::kTrial || !counts) CountCost(seconds, length());
+  if (phase_ == Phase::kTrial || !counts) {
+    CountCost({seconds, round.tokens, round.candidates}, length());
+  }
   if (phase_ == Phase::kTrial && trial_ > 0 && all_count_ >= std::max(kMinRounds / 4, sequences) &&
       more_tokens_ - std::log(all_ / all_count_ / before_) < kDreadful) {
     return true;
@@ -146,13 +150,12 @@ bool LengthSearch::Observe(double seconds, bool counts, uint32_t sequences, uint
 
 // A trial costs what its rounds take more than rounds of the best length with as many tokens; so does what
 // shares passes with them.
-void LengthSearch::CountCost(double seconds, uint32_t length) {
+void LengthSearch::CountCost(const Round& round, uint32_t length) {
   if (phase_ == Phase::kSteady || in_turn_) return;
-  if (length == best_) {
-    trial_cost_ += seconds - before_;
-  } else if (length == trial_) {
-    trial_cost_ += seconds - std::exp(more_tokens_) * before_;
-  }
+  if (length != best_ && length != trial_) return;
+  const double expected = length == best_ ? 1 : std::exp(more_tokens_);
+  trial_cost_ += round.seconds - expected * before_;
+  trial_lack_ += (expected - round.tokens / best_tokens_) * before_;
 }
 
 bool LengthSearch::MayBeGivenUp(uint32_t sequences) const {
@@ -231,8 +234,9 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
       repeats_.Add(std::log(trial_time_ / before_),
                    std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change));
       if (IsRepeated(sequences)) return Begin(Phase::kTrial);
-      return EndTrial(tokens, times, repeats_.Mean(), repeats_.Error(),
-                      trial_cost_ / (std::max<double>(count_, 1) * before_));
+      const double phase = std::max<double>(count_, 1) * before_;
+      return EndTrial(tokens, times, repeats_.Mean(), repeats_.Error(), trial_cost_ / phase,
+                      trial_lack_ / phase);
     }
   }
 }
@@ -357,8 +361,9 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t 
   if (!is_second && credit < std::min(cost, kMaxCredit)) return;
   in_turn_ = sequences == 1 && trial_ > 0 && best_ > 0;
   Begin(Phase::kTrial);
-  trial_cost_ = 0;
+  trial_cost_ = trial_lack_ = 0;
   repeats_ = {};
+  best_tokens_ = tokens[best_];
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 
@@ -372,7 +377,7 @@ void LengthSearch::Anchor() {
 }
 
 void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
-                            double cost) {
+                            double cost, double lack) {
   Tried& one = tried_[trial_];
   const double measured = tried_[best_].time + ratio;
   const bool surprise = one.trials > 0 && std::abs(measured - one.time) >
@@ -389,6 +394,7 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   one.since = 0;
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
   one.cost = cost;
+  cost += lack;
   if (first) {
     const double paid = std::clamp(cost, 0.0, first_credit_);
     first_credit_ -= paid;

@@ -33,7 +33,8 @@
 // length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
 // Kalman filter of one value).
 //
-// What trials cost is bounded; rounds that end after their trial count, too. First trials may cost kFirstCredit phases
+// What trials cost is bounded, by the tokens that their rounds have brought: these are fewer than estimated where drafts
+// come late, because nobody had asked for any before. Rounds that end after their trial count, too. First trials may cost kFirstCredit phases
 // together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their
 // time; but for the second one of one candidate, whose first may mislead. The wait doubles with each trial of that
 // length that changed nothing, and more often where it was clearly worse. It does not where the length seems better,
@@ -73,13 +74,18 @@ class LengthSearch {
   uint32_t best() const { return best_; }
   bool is_trial() const { return phase_ == Phase::kTrial && (!in_turn_ || turn_ >= kRoundsInTurn); }
 
-  // A round of the present phase and length took `seconds`, while `sequences` were decoded. It counts
-  // unless it was one of the first of its sequence. `candidates`: how many came, where they are not always as many as
-  // were asked for (paired_rounds.h). Returns true if the phase has enough rounds now: call Advance.
-  bool Observe(double seconds, bool counts, uint32_t sequences, uint32_t candidates = 0);
+  struct Round {
+    double seconds = 0;
+    double tokens = 0;  // that it brought
+    uint32_t candidates =
+        0;  // that came, where they are not always as many as were asked for (paired_rounds.h)
+  };
+  // A round of the present phase and length ended, while `sequences` were decoded. Its time counts
+  // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now: call Advance.
+  bool Observe(const Round& round, bool counts, uint32_t sequences);
 
   // A round of an earlier phase ended: it had that length. A trial's rounds may end long after it.
-  void CountCost(double seconds, uint32_t length);
+  void CountCost(const Round& round, uint32_t length);
 
   // Ends the phase. `tokens` and `times` are the estimates of tokens and of time for each length;
   // only ratios of the times count. A length that is not to be had has kNotOffered tokens. `token_errors`: standard
@@ -106,7 +112,7 @@ class LengthSearch {
   void Begin(Phase phase);
   void Clear();
   void Restart();  // forgets the rounds that counted
-  bool ObserveInTurn(PairedRounds::Round round, bool counts);
+  bool ObserveInTurn(const Round& round, bool counts);
   // A trial that looks worse: its rounds are even, or it was measured anew often enough.
   bool MayBeGivenUp(uint32_t sequences) const;
   void Fade();  // the phase's first half counts less
@@ -131,7 +137,7 @@ class LengthSearch {
   void Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences);
   // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length.
   void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
-                double cost);
+                double cost, double lack = 0);
   // Whether the trial that ended left it open if its length is the better one.
   bool IsOpen(const ByShape& tokens, const ByShape& times) const;
   void Judge(const ByShape& tokens, const ByShape& times);
@@ -200,7 +206,9 @@ class LengthSearch {
   uint32_t noises_ = 0;
   double trial_time_ = 0;   // mean time of the trial
   double trial_error_ = 0;  // of it, relative
-  double trial_cost_ = 0;   // time that the best length would have saved, with as many tokens
+  double best_tokens_ = 1;  // of the best length's round, as estimated when the trial began
+  double trial_cost_ = 0;   // time that the best length would have saved, with the tokens as estimated
+  double trial_lack_ = 0;   // and with those that the estimate had too many
   uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
   double left_time_ = 0;
   uint32_t confirms_ = 0;               // phases that are still compared with it

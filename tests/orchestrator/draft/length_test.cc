@@ -201,7 +201,8 @@ class Played {
       made += tokens_[length];
       if (search_.best() != last_) ++changes;
       last_ = search_.best();
-      if (search_.Observe(time[length], true, 1)) search_.Advance(tokens_, model_, 1);
+      if (search_.Observe({time[length], tokens_[length]}, true, 1))
+        search_.Advance(tokens_, model_, 1);
     }
     return 1 - made / took / best;
   }
@@ -287,7 +288,7 @@ class Crowd {
           const double seconds = time_(last_, since_ / kSequences, before_);
           took += seconds;
           made += tokens_[last_];
-          search_.CountCost(seconds, last_);
+          search_.CountCost({seconds, tokens_[last_]}, last_);
         }
         before_ = last_;
         last_ = length;
@@ -297,7 +298,7 @@ class Crowd {
       const double seconds = time_(length, round, before_);
       took += seconds;
       made += tokens_[length];
-      if (search_.Observe(seconds, round > 1, kSequences)) {
+      if (search_.Observe({seconds, tokens_[length]}, round > 1, kSequences)) {
         search_.Advance(tokens_, Straight(1, 0.1), kSequences);
       }
     }
@@ -345,7 +346,8 @@ TEST(LengthSearch, ATieIsTriedEverMoreRarely) {
     for (int i = 0; i < 12'000; ++i) {
       if (i % 12 == 0) slowness = std::exp(speed(random));
       const double seconds = slowness * time[search.length()];
-      if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
+      if (search.Observe({seconds, tokens[search.length()]}, true, 1))
+        search.Advance(tokens, time, 1);
       if (search.is_trial() && !before) ++trials;
       before = search.is_trial();
     }
@@ -356,6 +358,41 @@ TEST(LengthSearch, ATieIsTriedEverMoreRarely) {
 
 // A machine is slow and fast in turn for a while, and then even. What was found meanwhile may be wrong, and must not
 // stay. 40 searches, of 100 uneven phases and 500 even ones each.
+// Drafts that nobody had asked for come late to the first rounds of a trial. The estimate of tokens does not know that,
+// and what the trials cost does. The speed wanders, so trials of what is 2 % slower than none seldom decide.
+TEST(LengthSearch, TrialsThatBringLessThanEstimatedCostNoMore) {
+  constexpr uint32_t kSequences = 16;
+  constexpr int kSettle = 2 * kSequences;
+  constexpr double kBrings = 0.6, kNoise = 0.1, kLasts = 50;
+  const ByShape tokens = TokensAt(0.5);
+  ByShape time = tokens;
+  for (uint32_t k = 1; k < kShapes; ++k) time[k] *= 1.02;
+  double took = 0, lost = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    LengthSearch search(0);
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> noise;
+    double slowness = 0;
+    uint64_t phase = 0;
+    int rounds = 0;
+    for (int i = 0; i < 500'000; ++i) {
+      slowness += -slowness / kLasts + kNoise * std::sqrt(2 / kLasts) * noise(random);
+      if (std::exchange(phase, search.phase()) != search.phase()) rounds = 0;
+      const uint32_t length = search.length();
+      const double brought = (search.is_trial() ? kBrings : 1) * tokens[length];
+      if (search.best() == 0) {
+        took += time[length];
+        lost += time[length] - brought;
+      }
+      const bool counts = ++rounds > kSettle;
+      if (search.Observe({std::exp(slowness) * time[length], brought}, counts, kSequences)) {
+        search.Advance(tokens, time, kSequences);
+      }
+    }
+  }
+  EXPECT_LT(lost, 0.007 * took) << lost / took;
+}
+
 TEST(LengthSearch, WhatAnUnevenTimeHasShownIsTriedAgain) {
   const ByShape tokens = TokensAt(0.7);
   const ByShape time = Straight(1, 0.15);
@@ -373,7 +410,8 @@ TEST(LengthSearch, WhatAnUnevenTimeHasShownIsTriedAgain) {
       if (i % 20 == 0) slowness = std::exp((i < kUneven ? 0.5 : 0.05) * noise(random));
       if (i >= kUneven && speed(search.best()) < 0.9 * best) ++lost;
       const double seconds = slowness * time[search.length()];
-      if (search.Observe(seconds, true, 1)) search.Advance(tokens, time, 1);
+      if (search.Observe({seconds, tokens[search.length()]}, true, 1))
+        search.Advance(tokens, time, 1);
     }
   }
   EXPECT_LT(lost, 0.04 * 40 * (kAll - kUneven));
@@ -393,7 +431,8 @@ TEST(LengthSearch, SlowFirstRoundsAreNoMeasureOfTrials) {
       const double slowness = i < 40 ? 1.7 + 0.3 * noise(random) : 1 + 0.05 * noise(random);
       if (i >= kRounds / 4 && search.best() != 4) ++lost;
       const double seconds = std::max(0.5, slowness) * time(search.length());
-      if (search.Observe(seconds, true, 1)) search.Advance(tokens, Straight(1, 0.3), 1);
+      if (search.Observe({seconds, tokens[search.length()]}, true, 1))
+        search.Advance(tokens, Straight(1, 0.3), 1);
     }
   }
   EXPECT_LT(lost, 0.2 * 40 * kRounds * 3 / 4);
@@ -429,7 +468,8 @@ TEST(LengthSearch, AStallOfTheDraftIsNoMeasureOfItsLengths) {
       if (speed(search.best()) < 0.9 * best) ++lost;
       const double slowness = stalls && length > 0 ? 4 : 1;
       const double seconds = slowness * std::exp(0.05 * noise(random)) * time[length];
-      if (search.Observe(seconds, true, kSequences)) search.Advance(tokens, model, kSequences);
+      if (search.Observe({seconds, tokens[search.length()]}, true, kSequences))
+        search.Advance(tokens, model, kSequences);
     }
   }
   EXPECT_LT(lost, 0.01 * 40 * kStalls * kBetween);
@@ -455,7 +495,7 @@ double LostOnAnUnevenMachine(uint32_t sequences, int rounds, double lasts) {
       const uint32_t length = search.length();
       const double seconds = mean(length) * std::exp(slowness);
       if (i >= rounds / 2) slower += mean(length) / tokens[length] - 1;
-      if (search.Observe(seconds, true, sequences)) {
+      if (search.Observe({seconds, tokens[search.length()]}, true, sequences)) {
         search.Advance(tokens, Straight(1, 0.3), sequences);
       }
     }
@@ -492,7 +532,8 @@ TEST(LengthSearch, ARoundPaysForTheLengthBeforeIt) {
       const uint32_t length = search.length();
       const double seconds = (own(length) + left(before)) * std::exp(0.05 * noise(random));
       before = length;
-      if (search.Observe(seconds, true, 1)) search.Advance(tokens, Straight(1, 0), 1);
+      if (search.Observe({seconds, tokens[search.length()]}, true, 1))
+        search.Advance(tokens, Straight(1, 0), 1);
     }
     EXPECT_EQ(search.best(), 3u);
   }
@@ -512,7 +553,8 @@ TEST(LengthSearch, AShapeWhoseTokensAreNotKnownWellReplacesNone) {
     int other = 0;
     for (int i = 0; i < 5000; ++i) {
       other += search.best() == kOther ? 1 : 0;
-      if (search.Observe(time[search.length()], true, 1)) search.Advance(tokens, time, 1, errors);
+      if (search.Observe({time[search.length()], tokens[search.length()]}, true, 1))
+        search.Advance(tokens, time, 1, errors);
     }
     if (error == 0) {
       EXPECT_GT(other, 4000);
@@ -566,7 +608,8 @@ TEST(LengthSearch, NoDraftThatIsFarWorseIsTriedBriefly) {
       if (++rounds == 1) ++trials;
       longest = std::max(longest, rounds);
     }
-    if (search.Observe(time[search.length()], true, 1)) search.Advance(tokens, time, 1);
+    if (search.Observe({time[search.length()], tokens[search.length()]}, true, 1))
+      search.Advance(tokens, time, 1);
   }
   EXPECT_GT(trials, 0u);
   EXPECT_LE(longest, 3u);
