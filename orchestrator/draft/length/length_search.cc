@@ -53,10 +53,21 @@ constexpr double kHopeless = -0.08;       // a trial with so little gain ends ea
 constexpr double kUneven = 0.06;
 constexpr uint32_t kMaxRestarts = 6;
 constexpr double kRestartCost = 3;  // phases: a trial that has cost more is not measured anew
+// Sequences that leave plain decoding come into step with the draft and the target in some rounds. A trial that looks
+// worse is measured anew so often first.
+constexpr uint32_t kRestartsBesidePlain = 3;
+// Where it looks better, but by less than plain decoding is left for, and the machine is even, it goes on for so many
+// phases at most.
+constexpr double kEven = 0.02;  // standard deviation of a steady phase's time, of its logarithm
+constexpr uint32_t kMaxTiePhases = 16;
 constexpr double kDreadful = -0.9;  // one whose very first rounds have so little ends with them
 // The two shortest lengths are tried first, however bad the model believes them to be up to this: a
 // pass may wait for those that come back at once, and for nobody else.
 constexpr double kUnknown = 0.5;
+// The same beside plain decoding, where there are several sequences, of lengths up to kShort: neighbours say little of
+// each other there.
+constexpr double kUnknownShort = 0.2;
+constexpr uint32_t kShort = 4;
 // Where the trial's length seems better, but by less than the error, the next trial waits no longer than this one did:
 // up to so often in a row, and until the error is so small that it is a tie.
 constexpr double kExact = 0.03;
@@ -124,7 +135,7 @@ bool LengthSearch::Observe(const Round& round, bool counts, uint32_t sequences) 
   if (phase_ != Phase::kTrial) return count_ >= phase;
   if (promising_) {
     if (count_ < phase + phase / 2) return false;
-    if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return true;
+    if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return !IsTie(sequences);
     ++extensions_;
     Fade();
     return false;
@@ -137,7 +148,7 @@ bool LengthSearch::Observe(const Round& round, bool counts, uint32_t sequences) 
     // Without drafts many sequences come into one pass step by step: only what is far worse ends early.
     if (trial_ == 0 && share == 1 && sequences > 1) continue;
     if (gain >= share * share * kHopeless || count_ < rounds) continue;
-    if (MayBeGivenUp(sequences)) return true;
+    if (MayBeGivenUp(gain, sequences)) return true;
     ++restarts_;
     Restart();
     return false;
@@ -158,7 +169,17 @@ void LengthSearch::CountCost(const Round& round, uint32_t length) {
   trial_lack_ += (expected - round.tokens / best_tokens_) * before_;
 }
 
-bool LengthSearch::MayBeGivenUp(uint32_t sequences) const {
+bool LengthSearch::IsTie(uint32_t sequences) const {
+  if (best_ > 0 || sequences == 1 || noise_ > kEven * kEven) return false;
+  if (count_ >= kMaxTiePhases * PhaseRounds(sequences)) return false;
+  const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
+  const double error = std::hypot(Error(sequences), TokensError(trial_));
+  return gain > 0 && gain < kPlain + kGainOfOne + kErrorsFromPlain * error;
+}
+
+bool LengthSearch::MayBeGivenUp(double gain, uint32_t sequences) const {
+  const bool may_come_into_step = best_ == 0 && sequences > 1 && gain > 4 * kHopeless;
+  if (may_come_into_step && restarts_ < kRestartsBesidePlain) return false;
   return Error(sequences) <= kUneven || restarts_ == kMaxRestarts ||
          trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_;
 }
@@ -324,6 +345,8 @@ void LengthSearch::Blend(double measured, double error, double max_weight, Tried
 void LengthSearch::Confirm(double mean) {
   if (confirms_ == 0) return;
   --confirms_;
+  // Those that leave plain decoding come into step in the first one.
+  if (left_ == 0 && confirms_ == kConfirms - 1) return;
   Tried& one = tried_[best_];
   const double measured = tried_[left_].time + std::log(mean / left_time_);
   Blend(measured, TrialError(0), kConfirmWeight, one);
@@ -342,7 +365,7 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t 
     tried_[before].since = 0;
     return;
   }
-  trial_ = NextTrial(tokens, times);
+  trial_ = NextTrial(tokens, times, sequences);
   // The phase goes on under its number where nothing changes for the sequences.
   Clear();
   if (trial_ == best_) return;
@@ -532,7 +555,8 @@ double LengthSearch::Bonus(uint32_t length) const {
   return std::min(kMaxBonus, kUntriedBonus + steps * kStepBonus);
 }
 
-uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) const {
+uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times,
+                                 uint32_t sequences) const {
   const ByShape values = Values(tokens, times);
   uint32_t likely = best_ == 0 ? 1 : 0;
   for (uint32_t k = 1; k < kShapes; ++k) {
@@ -540,6 +564,9 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times) co
   }
   for (uint32_t k : {0u, 1u}) {
     if (k != best_ && tried_[k].trials == 0 && values[k] + kUnknown > values[best_]) return k;
+  }
+  for (uint32_t k = 2; best_ == 0 && sequences > 1 && k <= kShort; ++k) {
+    if (tried_[k].trials == 0 && values[k] + kUnknownShort > values[best_]) return k;
   }
   const uint32_t model = BestShape(tokens, times);
   uint32_t next = best_;

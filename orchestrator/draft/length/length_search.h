@@ -33,15 +33,15 @@
 // length has no part in, and so do those before and after a trial. Trials of a length are averaged by their errors (a
 // Kalman filter of one value).
 //
-// What trials cost is bounded, by the tokens that their rounds have brought: these are fewer than estimated where drafts
-// come late, because nobody had asked for any before. Rounds that end after their trial count, too. First trials may cost kFirstCredit phases
-// together. A further trial of a length waits until the steady rounds since have earned it, at kTrialShare of their
-// time; but for the second one of one candidate, whose first may mislead. The wait doubles with each trial of that
-// length that changed nothing, and more often where it was clearly worse. It does not where the length seems better,
-// but by less than the error. Beside plain decoding it grows with the time that the last trial took: with many
-// sequences that is several phases, and more until they are in step again. None, one candidate, what the model
-// takes for the best, and once each length that was the best are tried again whatever their trials have shown, because the
-// machine may have been slow at that moment.
+// What trials cost is bounded. It is counted with the tokens that their rounds have brought: these are fewer than
+// estimated where drafts come late, because nobody had asked for any before. Rounds that end after their trial count, too.
+// First trials may cost kFirstCredit phases together. A further trial of a length waits until the steady rounds since have
+// earned it, at kTrialShare of their time; but for the second one of one candidate, whose first may mislead. The wait
+// doubles with each trial of that length that changed nothing, and more often where it was clearly worse. It does not
+// where the length seems better, but by less than the error. Beside plain decoding it grows with the time that the last
+// trial took: with many sequences that is several phases, and more until they are in step again. None, one candidate, what
+// the model takes for the best, and once each length that was the best are tried again whatever their trials have shown,
+// because the machine may have been slow at that moment.
 //
 // Rounds that take twice as long all at once may be those of a draft that stands still for a moment, and whatever is tried
 // then looks better. So there is no trial before they have gone on for some phases. Only then the draft or the target has
@@ -49,6 +49,10 @@
 //
 // A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
 // for more than 1.5 errors, and for none half of one suffices.
+//
+// Several sequences that leave plain decoding come into step with the draft in some rounds. So a trial beside it that
+// looks worse is measured anew some times before it is believed. One that looks better, but by less than 1.5 errors, goes
+// on until it has decided, where the machine is even: while it is no worse, it costs nothing.
 //
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
@@ -77,8 +81,8 @@ class LengthSearch {
   struct Round {
     double seconds = 0;
     double tokens = 0;  // that it brought
-    uint32_t candidates =
-        0;  // that came, where they are not always as many as were asked for (paired_rounds.h)
+    // That came, where they are not always as many as were asked for (paired_rounds.h).
+    uint32_t candidates = 0;
   };
   // A round of the present phase and length ended, while `sequences` were decoded. Its time counts
   // unless it was one of the first of its sequence. Returns true if the phase has enough rounds now: call Advance.
@@ -114,7 +118,9 @@ class LengthSearch {
   void Restart();  // forgets the rounds that counted
   bool ObserveInTurn(const Round& round, bool counts);
   // A trial that looks worse: its rounds are even, or it was measured anew often enough.
-  bool MayBeGivenUp(uint32_t sequences) const;
+  bool MayBeGivenUp(double gain, uint32_t sequences) const;
+  // Whether the trial seems better than none, and not by enough: to go on costs little then.
+  bool IsTie(uint32_t sequences) const;
   void Fade();  // the phase's first half counts less
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
@@ -141,7 +147,7 @@ class LengthSearch {
   // Whether the trial that ended left it open if its length is the better one.
   bool IsOpen(const ByShape& tokens, const ByShape& times) const;
   void Judge(const ByShape& tokens, const ByShape& times);
-  uint32_t NextTrial(const ByShape& tokens, const ByShape& times) const;
+  uint32_t NextTrial(const ByShape& tokens, const ByShape& times, uint32_t sequences) const;
   double Wait(uint32_t length) const;
   double Bonus(uint32_t length) const;
   double Untried(uint32_t length, const ByShape& fitted) const;  // logarithm of its time
@@ -207,9 +213,10 @@ class LengthSearch {
   double trial_time_ = 0;   // mean time of the trial
   double trial_error_ = 0;  // of it, relative
   double best_tokens_ = 1;  // of the best length's round, as estimated when the trial began
-  double trial_cost_ = 0;   // time that the best length would have saved, with the tokens as estimated
-  double trial_lack_ = 0;   // and with those that the estimate had too many
-  uint32_t left_ = 0;       // the best length before, and the mean time of its rounds
+  // Time that the best length would have saved with the tokens that were estimated, and with those of them that did
+  // not come.
+  double trial_cost_ = 0, trial_lack_ = 0;
+  uint32_t left_ = 0;  // the best length before, and the mean time of its rounds
   double left_time_ = 0;
   uint32_t confirms_ = 0;               // phases that are still compared with it
   double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others

@@ -56,9 +56,9 @@ Summary MeasureAll(const std::vector<GridCell>& cells, uint32_t windows) {
 TEST(LengthFullGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
   const std::vector<GridCell> cells = LengthGrid();
   const Summary summary = MeasureAll(cells, /*windows=*/8);
-  // 0.969 and 0.970, on both of which three candidates are as fast as none until their rounds have come into step.
-  EXPECT_LE(summary.misses, 2);
-  EXPECT_GE(summary.worst, 0.965);
+  // None, with 0.982 as the worst. Another machine's mathematics may draw another run.
+  EXPECT_LE(summary.misses, 1);
+  EXPECT_GE(summary.worst, 0.975);
   EXPECT_GE(summary.worst_to_off, 0.98);
 }
 

@@ -49,8 +49,8 @@ TEST(LengthGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
 std::vector<GridCell> WithPrompts() {
   std::vector<GridCell> cells;
   for (GridCell& cell : LengthGrid()) {
-    if (!absl::StartsWith(cell.name, "bf16 alpha 0.5")) continue;
-    if (cell.setting.sequences != 4) continue;
+    if (!absl::StartsWith(cell.name, "demo alpha 0.5")) continue;
+    if (cell.setting.sequences != 16) continue;
     cell.setting.prompt = 300;
     cells.push_back(std::move(cell));
   }
@@ -94,7 +94,7 @@ TEST(LengthGrid, PromptsThatAreNotToldOfDo) {
   for (const GridCell& cell : WithPrompts()) {
     worst = std::min(worst, Measure(cell, Blind).ratio() / Measure(cell, Auto).ratio());
   }
-  EXPECT_LT(worst, 0.97);
+  EXPECT_LT(worst, 0.95);
 }
 
 // A negative control: what a policy that looks at acceptance alone loses.
