@@ -8,26 +8,14 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kOutlier = 5;           // a round counts at most so many mean ones
-constexpr double kMinTrialWeight = 0.1;  // of a new trial beside those before
-constexpr double kMaxTrialWeight = 0.5;
-constexpr double kFirstFade = 0.98;  // of what first trials may cost, a phase
-// How much better a length may be than it seems: one that was tried, an untried one, and that more for each step
-// from a tried one. With many sequences neighbours differ by that much: rounds of one length fall into step with
-// the passes, and those of the next do not.
-constexpr double kBonus = 0.06;
-constexpr double kUntriedBonus = 0.1;
-constexpr double kStepBonus = 0.03;
-constexpr double kMaxBonus = 0.2;
-constexpr double kPlain = 0.01;  // so much must a draft win to replace none
-constexpr double kWait = 8;      // phases from a trial of a length to its next
+constexpr double kMaxTrialWeight = 0.5;  // of a new trial beside those before
+constexpr double kPlain = 0.01;          // so much must a draft win to replace none
+constexpr double kWait = 8;              // phases from a trial of a length to its next
 // The wait beside plain decoding grows by so much with each phase that a trial took.
 constexpr double kWaitOfPlain = 0.5;
-constexpr double kMaxCredit = 24;
 constexpr double kMaxError = 0.05;  // of a trial, by how its own rounds differ
 constexpr double kMaxStep = 0.7;    // from one steady phase to the next that counts, logarithm
 constexpr double kMinNoiseWeight = 0.05;
-constexpr double kDrift = 0.02;  // of a length's ratio to the best one, from trial to trial
 // By so many errors must another length be better to replace the best one. Plain decoding is what a user would
 // have without us: it is left on evidence, and taken up again on half of it.
 constexpr double kErrors = 1, kErrorsFromPlain = 1.5, kErrorsToPlain = 0.5;
@@ -83,9 +71,8 @@ constexpr double kMinPairsError = 0.005;  // there may be more that pairs do not
 // kRepeatError, or the cost so many phases.
 constexpr uint32_t kMaxRepeatSequences = 8, kMaxRepeats = 16;
 constexpr double kRepeatNoise = 0.05, kRepeatError = 0.02, kRepeatCost = 2;
-constexpr uint32_t kMaxFails = 6;            // the wait doubles so often
-constexpr uint32_t kMaxUndecided = 4;        // and so often where a trial is not clearly worse
-constexpr uint32_t kFailsBesideAnother = 2;  // that still count after a change of the best length
+constexpr uint32_t kMaxFails = 6;      // the wait doubles so often
+constexpr uint32_t kMaxUndecided = 4;  // and so often where a trial is not clearly worse
 
 }  // namespace
 
@@ -116,46 +103,45 @@ bool LengthSearch::ObserveInTurn(const Round& observed, bool counts) {
 
 bool LengthSearch::Observe(const Round& round, bool counts, uint32_t sequences) {
   if (phase_ == Phase::kTrial && in_turn_) return ObserveInTurn(round, counts);
-  double seconds = round.seconds;
-  if (count_ > 4) seconds = std::min(seconds, kOutlier * sum_ / count_);
-  all_ += seconds;
-  ++all_count_;
+  const double seconds = times_.Clip(round.seconds);
+  times_.Add(seconds);
   if (phase_ == Phase::kTrial || !counts) {
     CountCost({seconds, round.tokens, round.candidates}, length());
   }
-  if (phase_ == Phase::kTrial && trial_ > 0 && all_count_ >= std::max(kMinRounds / 4, sequences) &&
-      more_tokens_ - std::log(all_ / all_count_ / before_) < kDreadful) {
+  if (phase_ == Phase::kTrial && trial_ > 0 &&
+      times_.all_count() >= std::max(kMinRounds / 4, sequences) &&
+      more_tokens_ - std::log(times_.mean_of_all() / before_) < kDreadful) {
     return true;
   }
   if (!counts) return false;
-  sum_ += seconds;
-  squares_ += seconds * seconds;
-  ++count_;
+  times_.Count(seconds);
   const uint32_t phase = PhaseRounds(sequences);
-  if (phase_ != Phase::kTrial) return count_ >= phase;
+  if (phase_ != Phase::kTrial) return times_.count() >= phase;
   if (promising_) {
-    if (count_ < phase + phase / 2) return false;
-    if (Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) return !IsTie(sequences);
+    if (times_.count() < phase + phase / 2) return false;
+    if (times_.Error(sequences) <= kPrecise || extensions_ == kMaxExtensions) {
+      return !IsTie(sequences);
+    }
     ++extensions_;
-    Fade();
+    times_.Fade();
     return false;
   }
   // The worse it looks, the fewer rounds it takes to be sure.
-  const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
+  const double gain = Gain();
   const uint32_t enough = std::max(kMinRounds / 2, sequences);
   for (uint32_t share : {1, 2, 4}) {
     const uint32_t rounds = std::max(kMinRounds / 2 / share, sequences);
     // Without drafts many sequences come into one pass step by step: only what is far worse ends early.
     if (trial_ == 0 && share == 1 && sequences > 1) continue;
-    if (gain >= share * share * kHopeless || count_ < rounds) continue;
+    if (gain >= share * share * kHopeless || times_.count() < rounds) continue;
     if (MayBeGivenUp(gain, sequences)) return true;
     ++restarts_;
-    Restart();
+    times_.Restart();
     return false;
   }
-  if (count_ < enough) return false;
+  if (times_.count() < enough) return false;
   promising_ = true;
-  Restart();
+  times_.Restart();
   return false;
 }
 
@@ -169,39 +155,21 @@ void LengthSearch::CountCost(const Round& round, uint32_t length) {
   trial_lack_ += (expected - round.tokens / best_tokens_) * before_;
 }
 
+double LengthSearch::Gain() const { return more_tokens_ - std::log(times_.mean() / before_); }
+
 bool LengthSearch::IsTie(uint32_t sequences) const {
   if (best_ > 0 || sequences == 1 || noise_ > kEven * kEven) return false;
-  if (count_ >= kMaxTiePhases * PhaseRounds(sequences)) return false;
-  const double gain = more_tokens_ - std::log(sum_ / count_ / before_);
-  const double error = std::hypot(Error(sequences), TokensError(trial_));
+  if (times_.count() >= kMaxTiePhases * PhaseRounds(sequences)) return false;
+  const double gain = Gain();
+  const double error = std::hypot(times_.Error(sequences), TokensError(trial_));
   return gain > 0 && gain < kPlain + kGainOfOne + kErrorsFromPlain * error;
 }
 
 bool LengthSearch::MayBeGivenUp(double gain, uint32_t sequences) const {
   const bool may_come_into_step = best_ == 0 && sequences > 1 && gain > 4 * kHopeless;
   if (may_come_into_step && restarts_ < kRestartsBesidePlain) return false;
-  return Error(sequences) <= kUneven || restarts_ == kMaxRestarts ||
+  return times_.Error(sequences) <= kUneven || restarts_ == kMaxRestarts ||
          trial_cost_ > kRestartCost * PhaseRounds(sequences) * before_;
-}
-
-void LengthSearch::Restart() {
-  count_ = 0;
-  sum_ = squares_ = 0;
-}
-
-void LengthSearch::Fade() {
-  count_ /= 2;
-  sum_ *= 0.5;
-  squares_ *= 0.5;
-}
-
-// Rounds of one pass are not independent. So many passes have been there as a sequence had rounds.
-double LengthSearch::Error(uint32_t sequences) const {
-  if (count_ < 2) return 0;
-  const double mean = sum_ / count_;
-  const double variance = std::max(0.0, squares_ / count_ - mean * mean);
-  const double independent = std::max(1.0, static_cast<double>(count_) / sequences);
-  return std::sqrt(variance / independent) / mean;
 }
 
 void LengthSearch::Begin(Phase phase) {
@@ -211,9 +179,7 @@ void LengthSearch::Begin(Phase phase) {
 }
 
 void LengthSearch::Clear() {
-  Restart();
-  all_ = 0;
-  all_count_ = 0;
+  times_ = {};
   promising_ = false;
   extensions_ = restarts_ = 0;
   turn_ = 0;
@@ -223,7 +189,7 @@ void LengthSearch::Clear() {
 void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences,
                            const ByShape& token_errors) {
   token_errors_ = token_errors;
-  const double mean = count_ > 0 ? sum_ / count_ : all_ / std::max(all_count_, 1u);
+  const double mean = times_.mean();
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
@@ -245,17 +211,18 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
                         phases * worse / pairs_.first_seconds());
       }
       trial_time_ = mean;
-      tried_[trial_].took = 1 + static_cast<double>(all_count_) / PhaseRounds(sequences);
-      trial_error_ = Error(sequences);
+      tried_[trial_].took = 1 + static_cast<double>(times_.all_count()) / PhaseRounds(sequences);
+      trial_error_ = times_.Error(sequences);
       return Begin(Phase::kAfter);
     case Phase::kAfter: {
       // A machine that changes its speed may have done so when the trial began, or when it ended.
       const double change = kChangeError * std::log(mean / before_);
       before_ += kAfterWeight * (mean - before_);
-      repeats_.Add(std::log(trial_time_ / before_),
-                   std::hypot(TrialError(std::hypot(trial_error_, Error(sequences))), change));
+      repeats_.Add(
+          std::log(trial_time_ / before_),
+          std::hypot(TrialError(std::hypot(trial_error_, times_.Error(sequences))), change));
       if (IsRepeated(sequences)) return Begin(Phase::kTrial);
-      const double phase = std::max<double>(count_, 1) * before_;
+      const double phase = std::max<double>(times_.count(), 1) * before_;
       return EndTrial(tokens, times, repeats_.Mean(), repeats_.Error(), trial_cost_ / phase,
                       trial_lack_ / phase);
     }
@@ -270,20 +237,6 @@ bool LengthSearch::IsRepeated(uint32_t sequences) const {
   const double error = repeats_.Error();
   const double gain = more_tokens_ - repeats_.Mean();
   return error > kRepeatError && std::abs(gain) < 2 * std::hypot(error, TokensError(trial_));
-}
-
-void LengthSearch::Repeats::Add(double ratio, double error) {
-  ++count_;
-  sum_ += ratio;
-  squares_ += ratio * ratio;
-  errors_ += error * error;
-}
-
-// By how the ratios differ, or by what each is known to be uncertain by, whichever is more.
-double LengthSearch::Repeats::Error() const {
-  const double n = count_;
-  const double spread = n < 2 ? 0 : std::max(0.0, squares_ - sum_ * sum_ / n) / (n - 1);
-  return std::sqrt(std::max(spread, errors_ / n) / n);
 }
 
 // What has just started is slow, and a trial beside such rounds would be measured against them. Where there are several
@@ -314,10 +267,8 @@ double LengthSearch::TokensError(uint32_t length) const {
 }
 
 void LengthSearch::ForgetOthers() {
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    if (k != best_ && k != trial_) tried_[k] = {};
-  }
-  first_credit_ = std::max(first_credit_, kFirstCredit / 4);
+  tried_.ForgetAllBut(best_, trial_);
+  credit_.Renew();
 }
 
 bool LengthSearch::IsJump(double mean) const {
@@ -333,31 +284,20 @@ void LengthSearch::Jumped() {
   ForgetOthers();
 }
 
-// A Kalman filter of one value: what was known drifts, and what is new counts by how exact it is.
-void LengthSearch::Blend(double measured, double error, double max_weight, Tried& one) {
-  const double variance = one.error * one.error + kDrift * kDrift;
-  const double weight =
-      std::clamp(variance / (variance + error * error), kMinTrialWeight, max_weight);
-  one.time += weight * (measured - one.time);
-  one.error = std::hypot((1 - weight) * std::sqrt(variance), weight * error);
-}
-
 void LengthSearch::Confirm(double mean) {
   if (confirms_ == 0) return;
   --confirms_;
   // Those that leave plain decoding come into step in the first one.
   if (left_ == 0 && confirms_ == kConfirms - 1) return;
-  Tried& one = tried_[best_];
   const double measured = tried_[left_].time + std::log(mean / left_time_);
-  Blend(measured, TrialError(0), kConfirmWeight, one);
+  tried_[best_].Blend(measured, TrialError(0), kConfirmWeight);
 }
 
 void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
-  credit_ = std::min(credit_ + kTrialShare, kMaxCredit);
-  first_credit_ *= kFirstFade;
-  for (Tried& one : tried_) one.since += 1;
+  credit_.Earn();
+  tried_.PhaseEnded();
   if (tried_[best_].trials == 0) tried_[best_].trials = 1;
-  if (confirms_ == 0) Anchor();
+  if (confirms_ == 0) tried_.Anchor(best_);
   const uint32_t before = best_;
   Judge(tokens, times);
   if (best_ != before) {
@@ -370,18 +310,16 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t 
   Clear();
   if (trial_ == best_) return;
   const ByShape values = Values(tokens, times);
-  const ByShape all = Times(times);
+  const ByShape all = tried_.Times(times, best_);
   const double gain = values[trial_] - values[best_];
   const double phases = gain < kHopeless ? 0.8 : 2.0;
   double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
   // What its last trial has cost says more than the model of a trial. No draft is never dear to try.
   if (trial_ > 0) cost = std::max(cost, tried_[trial_].cost);
-  const bool is_first = tried_[trial_].trials == 0;
-  const double credit = is_first ? first_credit_ + credit_ : credit_;
   // One candidate is what many sequences take longest to come into step with, so its first trial may mislead. The
   // second waits for no credit.
   const bool is_second = trial_ == 1 && tried_[trial_].trials == 1;
-  if (!is_second && credit < std::min(cost, kMaxCredit)) return;
+  if (!is_second && !credit_.Pays(cost, tried_[trial_].trials == 0)) return;
   in_turn_ = sequences == 1 && trial_ > 0 && best_ > 0;
   Begin(Phase::kTrial);
   trial_cost_ = trial_lack_ = 0;
@@ -390,18 +328,9 @@ void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t 
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
 }
 
-void LengthSearch::Anchor() {
-  Tried& anchor = tried_[best_];
-  if (anchor.error == 0) return;
-  for (Tried& one : tried_) {
-    if (one.trials > 0) one.error = std::hypot(one.error, anchor.error);
-  }
-  anchor.error = 0;
-}
-
 void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
                             double cost, double lack) {
-  Tried& one = tried_[trial_];
+  TriedShapes::Tried& one = tried_[trial_];
   const double measured = tried_[best_].time + ratio;
   const bool surprise = one.trials > 0 && std::abs(measured - one.time) >
                                               std::max(kSurprise, 3 * std::hypot(one.error, error));
@@ -410,20 +339,14 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
     one.time = measured;
     one.error = error;
   } else {
-    Blend(measured, error, kMaxTrialWeight, one);
+    one.Blend(measured, error, kMaxTrialWeight);
   }
-  const bool first = one.trials++ == 0;
+  const bool is_first = one.trials++ == 0;
   one.left = false;
   one.since = 0;
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
   one.cost = cost;
-  cost += lack;
-  if (first) {
-    const double paid = std::clamp(cost, 0.0, first_credit_);
-    first_credit_ -= paid;
-    cost -= paid;
-  }
-  credit_ -= cost;
+  credit_.Charge(cost + lack, is_first);
   const uint32_t before = best_;
   Begin(Phase::kSteady);
   Judge(tokens, times);
@@ -443,65 +366,8 @@ bool LengthSearch::IsOpen(const ByShape& tokens, const ByShape& times) const {
   return values[trial_] > values[best_] && tried_[trial_].error > kExact;
 }
 
-// a + b x model, by least squares over the tried lengths, a and b not below 0. The model may be wrong
-// by any factor in what a round costs and in what a token adds.
-ByShape LengthSearch::Fitted(const ByShape& times) const {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    if (tried_[k].trials == 0) continue;
-    const double time = std::exp(tried_[k].time);
-    n += 1;
-    x += times[k];
-    y += time;
-    xx += times[k] * times[k];
-    xy += times[k] * time;
-  }
-  const double spread = n * xx - x * x;
-  if (n < 2 || !(spread > 1e-6 * n * xx)) return times;
-  double b = std::max(0.0, (n * xy - x * y) / spread);
-  double a = (y - b * x) / n;
-  if (a < 0) {
-    a = 0;
-    b = xy / xx;
-  }
-  ByShape fitted;
-  for (uint32_t k = 0; k < kShapes; ++k) fitted[k] = a + b * times[k];
-  return fitted;
-}
-
-// The model's ratio to the nearest tried lengths of the same kind, below and above. Where there is none: to the
-// best length so far.
-double LengthSearch::Untried(uint32_t length, const ByShape& fitted) const {
-  double sum = 0;
-  double weights = 0;
-  for (int step : {-1, 1}) {
-    for (int i = static_cast<int>(length) + step; i >= 0 && i < static_cast<int>(kShapes);
-         i += step) {
-      if (!AreOfOneKind(i, length)) break;
-      if (tried_[i].trials == 0) continue;
-      const double weight = 1.0 / std::abs(i - static_cast<int>(length));
-      sum += weight * (tried_[i].time + std::log(fitted[length] / fitted[i]));
-      weights += weight;
-      break;
-    }
-  }
-  if (weights > 0) return sum / weights;
-  if (tried_[best_].trials > 0)
-    return tried_[best_].time + std::log(fitted[length] / fitted[best_]);
-  return std::log(fitted[length]);
-}
-
-ByShape LengthSearch::Times(const ByShape& model) const {
-  const ByShape fitted = Fitted(model);
-  ByShape all;
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    all[k] = std::exp(tried_[k].trials > 0 ? tried_[k].time : Untried(k, fitted));
-  }
-  return all;
-}
-
 ByShape LengthSearch::Values(const ByShape& tokens, const ByShape& times) const {
-  const ByShape all = Times(times);
+  const ByShape all = tried_.Times(times, best_);
   ByShape values;
   for (uint32_t k = 0; k < kShapes; ++k) values[k] = std::log(tokens[k] / all[k]);
   values[0] += kPlain;
@@ -522,7 +388,7 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
                                                                                   : kErrors);
   if (values[better] < values[best_] + std::max(gain, error)) return;
   // They failed beside another length.
-  for (Tried& one : tried_) one.fails = std::min(one.fails, kFailsBesideAnother);
+  tried_.ForgiveFails();
   left_ = best_;
   left_time_ = before_;
   tried_[best_].left = true;
@@ -536,23 +402,10 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
 }
 
 double LengthSearch::Wait(uint32_t length) const {
-  const Tried& one = tried_[length];
+  const TriedShapes::Tried& one = tried_[length];
   if (one.trials == 0) return 0;
   const double wait = kWait * std::exp2(one.fails);
   return best_ == 0 ? wait * std::max(1.0, kWaitOfPlain * one.took) : wait;
-}
-
-double LengthSearch::Bonus(uint32_t length) const {
-  if (tried_[length].trials > 0) return kBonus / tried_[length].trials;
-  int steps = kShapes;
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    if (tried_[k].trials > 0 && AreOfOneKind(k, length)) {
-      steps = std::min(steps, std::abs(static_cast<int>(k) - static_cast<int>(length)));
-    }
-  }
-  // The first of its kind is as far away as the length beside the best one.
-  if (steps == kShapes) steps = 1;
-  return std::min(kMaxBonus, kUntriedBonus + steps * kStepBonus);
 }
 
 uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times,
@@ -573,7 +426,7 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times,
   double highest = -1e9;
   for (uint32_t k = 0; k < kShapes; ++k) {
     if (k == best_ || tried_[k].since < Wait(k)) continue;
-    const double bonus = Bonus(k);
+    const double bonus = tried_.Bonus(k);
     const bool always = k <= 1 || k == model || tried_[k].left || (best_ == 0 && k == likely);
     if (!always && values[k] + bonus < values[best_]) continue;
     if (values[k] + bonus > highest) {

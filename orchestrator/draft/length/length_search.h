@@ -35,13 +35,13 @@
 //
 // What trials cost is bounded. It is counted with the tokens that their rounds have brought: these are fewer than
 // estimated where drafts come late, because nobody had asked for any before. Rounds that end after their trial count, too.
-// First trials may cost kFirstCredit phases together. A further trial of a length waits until the steady rounds since have
-// earned it, at kTrialShare of their time; but for the second one of one candidate, whose first may mislead. The wait
-// doubles with each trial of that length that changed nothing, and more often where it was clearly worse. It does not
-// where the length seems better, but by less than the error. Beside plain decoding it grows with the time that the last
-// trial took: with many sequences that is several phases, and more until they are in step again. None, one candidate, what
-// the model takes for the best, and once each length that was the best are tried again whatever their trials have shown,
-// because the machine may have been slow at that moment.
+// First trials may cost some phases together. A further trial of a length waits until the steady rounds since have earned
+// it (trial_credit.h); but for the second one of one candidate, whose first may mislead. The wait doubles with each trial
+// of that length that changed nothing, and more often where it was clearly worse. It does not where the length seems
+// better, but by less than the error. Beside plain decoding it grows with the time that the last trial took: with many
+// sequences that is several phases, and more until they are in step again. None, one candidate, what the model takes for
+// the best, and once each length that was the best are tried again whatever their trials have shown, because the machine
+// may have been slow at that moment.
 //
 // Rounds that take twice as long all at once may be those of a draft that stands still for a moment, and whatever is tried
 // then looks better. So there is no trial before they have gone on for some phases. Only then the draft or the target has
@@ -57,11 +57,14 @@
 // It sees counts and times. Not thread-safe. No clock.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "orchestrator/draft/length/paired_rounds.h"
+#include "orchestrator/draft/length/phase_times.h"
+#include "orchestrator/draft/length/repeated_trials.h"
 #include "orchestrator/draft/length/round_model.h"
+#include "orchestrator/draft/length/trial_credit.h"
+#include "orchestrator/draft/length/tried_shapes.h"
 
 namespace tandem::orchestrator {
 
@@ -97,31 +100,24 @@ class LengthSearch {
   void Advance(const ByShape& tokens, const ByShape& times, uint32_t sequences,
                const ByShape& token_errors = {});
 
-  // The times of rounds, measured where there were trials, by the model in between. Only ratios
-  // count.
-  ByShape Times(const ByShape& times) const;
-
  private:
   enum class Phase : uint8_t { kSteady, kTrial, kAfter };
 
   static constexpr uint32_t kMinRounds = 24;       // of a phase
   static constexpr uint32_t kRoundsASequence = 3;  // of a phase
   static constexpr uint32_t kRoundsInTurn = 2;     // of one length
-  static constexpr double kTrialShare = 0.004;     // of the time may be lost by further trials
-  static constexpr double kFirstCredit = 12;       // phases that first trials may cost
   static constexpr double kGain = 0.012;           // to change the length, in the logarithm
   static constexpr double kGainOfOne = 0.02;       // the same, after a single trial
 
   static uint32_t PhaseRounds(uint32_t sequences);
   void Begin(Phase phase);
   void Clear();
-  void Restart();  // forgets the rounds that counted
   bool ObserveInTurn(const Round& round, bool counts);
   // A trial that looks worse: its rounds are even, or it was measured anew often enough.
   bool MayBeGivenUp(double gain, uint32_t sequences) const;
   // Whether the trial seems better than none, and not by enough: to go on costs little then.
   bool IsTie(uint32_t sequences) const;
-  void Fade();  // the phase's first half counts less
+  double Gain() const;  // that the trial has shown so far, in the logarithm
   // The draft or the target has changed: what trials of other lengths have shown holds no more.
   void ForgetOthers();
   // Whether the best length's rounds take half or twice what they took.
@@ -132,10 +128,6 @@ class LengthSearch {
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);
-  // Trials compare with the best length. So from now on its error is that of the others: left where it is, an error
-  // that came with the change would never get smaller, and stand against any other length.
-  void Anchor();
-  double Error(uint32_t sequences) const;
   void CountNoise(double mean);
   double TrialError(double within) const;  // `within`: by how its own rounds differ
   double TokensError(uint32_t length) const;
@@ -149,50 +141,14 @@ class LengthSearch {
   void Judge(const ByShape& tokens, const ByShape& times);
   uint32_t NextTrial(const ByShape& tokens, const ByShape& times, uint32_t sequences) const;
   double Wait(uint32_t length) const;
-  double Bonus(uint32_t length) const;
-  double Untried(uint32_t length, const ByShape& fitted) const;  // logarithm of its time
-  ByShape Fitted(const ByShape& times) const;
   ByShape Values(const ByShape& tokens, const ByShape& times) const;
-
-  // Of each length: logarithm of its time against a common origin, trials so far, how many of the
-  // last changed nothing and how many left it open, phases since the last one, and what it cost.
-  struct Tried {
-    double time = 0;
-    double error = 0;  // standard deviation of it
-    uint32_t trials = 0;
-    uint32_t fails = 0;
-    uint32_t open = 0;
-    double since = 1e9;
-    double cost = 0;    // of the last trial, in phases of the best length
-    double took = 0;    // the last trial and the rounds after it, in phases
-    bool left = false;  // it was the best one, and has not been tried since
-  };
-  static void Blend(double measured, double error, double max_weight, Tried& one);
-
-  // What a trial's phases have shown, each beside those of the best length around it.
-  class Repeats {
-   public:
-    void Add(double ratio, double error);  // `ratio`: a logarithm
-    uint32_t count() const { return count_; }
-    double Mean() const { return sum_ / count_; }  // count() is not 0
-    double Error() const;                          // standard deviation of it
-
-   private:
-    uint32_t count_ = 0;
-    double sum_ = 0, squares_ = 0, errors_ = 0;
-  };
 
   uint32_t best_;
   uint32_t trial_ = 0;
   Phase phase_ = Phase::kSteady;
   uint64_t phase_number_ = 1;
 
-  // Of the phase: rounds that count, the sum of their times and of the squares; all rounds, and the sum of theirs.
-  uint32_t count_ = 0;
-  double sum_ = 0;
-  double squares_ = 0;
-  uint32_t all_count_ = 0;
-  double all_ = 0;
+  PhaseTimes times_;           // of the phase
   bool promising_ = false;     // the trial goes on
   uint32_t extensions_ = 0;    // how often it was found too uneven to end
   uint32_t restarts_ = 0;      // how often its rounds were counted anew
@@ -200,7 +156,7 @@ class LengthSearch {
   uint32_t turn_ = 0;          //   the next round, first those of the best length
   PairedRounds::Round first_;  //   the last one of that
   PairedRounds pairs_;
-  Repeats repeats_;
+  RepeatedTrials repeats_;
   double more_tokens_ = 0;      // of the trial's round, logarithm of the ratio
   uint32_t since_jump_ = 1000;  // phases
   uint32_t jump_phases_ = 0;    // that a jump has lasted for
@@ -218,11 +174,9 @@ class LengthSearch {
   double trial_cost_ = 0, trial_lack_ = 0;
   uint32_t left_ = 0;  // the best length before, and the mean time of its rounds
   double left_time_ = 0;
-  uint32_t confirms_ = 0;               // phases that are still compared with it
-  double first_credit_ = kFirstCredit;  // phases that trials may lose: first ones, and others
-  double credit_ = 0;
-
-  std::array<Tried, kShapes> tried_{};
+  uint32_t confirms_ = 0;  // phases that are still compared with it
+  TrialCredit credit_;
+  TriedShapes tried_;
   ByShape token_errors_{};  // of the last Advance
 };
 
