@@ -86,9 +86,13 @@ absl::Status BenchOptions::Validate() const {
   if (load && idle) {
     return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
   }
-  if ((load || idle) && against.has_value()) {
+  if (load && against.has_value()) {
     return absl::InvalidArgumentError(
         "--against is of pairs of requests; with --concurrency say both in --modes");
+  }
+  if (idle && against.has_value()) {
+    return absl::InvalidArgumentError(
+        "--against is of pairs of requests, and --idle measures a silence; give one");
   }
   if (!load && !modes.empty()) {
     return absl::InvalidArgumentError("--modes needs --concurrency=N");
