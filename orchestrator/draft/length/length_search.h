@@ -133,7 +133,8 @@ class LengthSearch {
   double TokensError(uint32_t length) const;
   bool IsRepeated(uint32_t sequences) const;
   void Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences);
-  // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length.
+  // `ratio`: logarithm of the trial's time against the best length's. `cost`: in phases of the best length, with
+  // the tokens that were estimated; `lack`: of those of them that did not come, in phases, too.
   void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
                 double cost, double lack = 0);
   // Whether the trial that ended left it open if its length is the better one.

@@ -20,13 +20,13 @@ class TriedShapes {
   struct Tried {
     double time = 0;      // of a round, the logarithm
     double error = 0;     // standard deviation of it
-    uint32_t trials = 0;  // so far; how many of the last changed nothing, and how many left it open
-    uint32_t fails = 0;
-    uint32_t open = 0;
-    double since = 1e9;  // phases since the last one
-    double cost = 0;     // of the last one, in phases of the best length
-    double took = 0;     // the last one and the rounds after it, in phases
-    bool left = false;   // it was the best length, and has not been tried since
+    uint32_t trials = 0;  // so far
+    uint32_t fails = 0;   // of the last of them, those that changed nothing
+    uint32_t open = 0;    // and those that left it open
+    double since = 1e9;   // phases since the last one
+    double cost = 0;      // of the last one, in phases of the best length
+    double took = 0;      // the last one and the rounds after it, in phases
+    bool left = false;    // it was the best length, and has not been tried since
 
     // A trial has measured `measured`, with the standard deviation `error`.
     void Blend(double measured, double error, double max_weight);
