@@ -635,6 +635,27 @@ TEST(LengthSearch, NoDraftThatIsFarWorseIsTriedBriefly) {
   EXPECT_LE(longest, 3u);
 }
 
+// The first rounds with a draft wait until it has read all texts. Those of a few sequences get ahead of the others, and
+// are far faster than theirs and than plain ones. A trial that ends with its first rounds ends with all of them.
+TEST(LengthSearch, AFewFastRoundsAreNoMeasureOfATrialThatEndsWithItsFirstOnes) {
+  constexpr uint32_t kSequences = 64;
+  LengthSearch search(0);
+  const ByShape tokens = TokensAt(0.5);
+  uint32_t trials = 0, of_trial = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const bool drafts = search.length() > 0;
+    if (!search.is_trial()) of_trial = 0;
+    if (search.is_trial() && of_trial++ == 0) ++trials;
+    const bool is_ahead = drafts && i % 20 == 0;
+    const double seconds = is_ahead ? 0.3 : drafts ? 5 : 1;
+    if (search.Observe({seconds, tokens[search.length()]}, is_ahead || !drafts, kSequences)) {
+      search.Advance(tokens, Straight(1, 0.1), kSequences);
+    }
+    ASSERT_EQ(search.best(), 0u) << "after " << i << " rounds and " << trials << " trials";
+  }
+  EXPECT_GT(trials, 1u);
+}
+
 // A trial ends after a round of each, and those that have begun by then are as long.
 TEST(LengthSearch, RoundsThatEndAfterTheirTrialCountAsItsCost) {
   LengthSearch search(0);
