@@ -18,7 +18,7 @@ constexpr double kMaxStep = 0.7;    // from one steady phase to the next that co
 constexpr double kMinNoiseWeight = 0.05;
 // By so many errors must another length be better to replace the best one. Plain decoding is what a user would
 // have without us: it is left on evidence, and taken up again on half of it.
-constexpr double kErrors = 1, kErrorsFromPlain = 1.5, kErrorsToPlain = 0.5;
+constexpr double kErrors = 1, kErrorsFromPlain = 1.25, kErrorsToPlain = 0.5;
 constexpr double kSurprise = 0.3;  // of a trial against the last of its length
 // The first phase that is no faster than this times the one before it is the first one that counts.
 constexpr double kWarm = 0.9;
@@ -194,7 +194,7 @@ void LengthSearch::Advance(const ByShape& tokens, const ByShape& times, uint32_t
   switch (phase_) {
     case Phase::kSteady:
       ++since_jump_;
-      if (!is_warm_ && sequences == 1) return WarmUp(mean);
+      if (!is_warm_) return WarmUp(mean, sequences);
       if (IsJump(mean) && ++jump_phases_ < kJumpPhases) return Clear();
       if (jump_phases_ == kJumpPhases) Jumped();
       jump_phases_ = 0;
@@ -240,11 +240,15 @@ bool LengthSearch::IsRepeated(uint32_t sequences) const {
   return error > kRepeatError && std::abs(gain) < 2 * std::hypot(error, TokensError(trial_));
 }
 
-// What has just started is slow, and a trial beside such rounds would be measured against them. Where there are several
-// sequences, the first rounds are those in which they come into step, and that may take longer than trials may wait.
-void LengthSearch::WarmUp(double mean) {
-  is_warm_ = ++steady_ >= kMaxColdPhases || (before_ > 0 && mean > kWarm * before_);
-  before_ = mean;
+// What has just started is slow, and a trial beside such rounds would be measured against them. Several sequences leave
+// out one phase: prompts make their first passes uneven, and they come into step later than trials may wait.
+void LengthSearch::WarmUp(double mean, uint32_t sequences) {
+  if (sequences > 1) {
+    is_warm_ = true;
+  } else {
+    is_warm_ = ++steady_ >= kMaxColdPhases || (before_ > 0 && mean > kWarm * before_);
+    before_ = mean;
+  }
   Clear();
 }
 

@@ -26,6 +26,8 @@
 // round are still written and sent. The trial lasts until it has decided, or is exact enough. Its first trial waits until
 // its rounds get no faster: what has just started is slow.
 //
+// Several sequences leave out one phase before their first trial: those that have begun together share few passes.
+//
 // Where a few sequences are on a machine that is uneven by itself, the phases of the trial and of the best length go on in
 // turn as well, until they have decided, or are exact enough, or have cost too much.
 //
@@ -48,10 +50,10 @@
 // changed, and what is known of other lengths is forgotten.
 //
 // A length is given up only for a gain of kGain or more, and of more than the error of the measurement; none at all only
-// for more than 1.5 errors, and for none half of one suffices.
+// for more than 1.25 errors, and for none half of one suffices.
 //
 // Several sequences that leave plain decoding come into step with the draft in some rounds. So a trial beside it that
-// looks worse is measured anew some times before it is believed. One that looks better, but by less than 1.5 errors, goes
+// looks worse is measured anew some times before it is believed. One that looks better, but by less than 1.25 errors, goes
 // on until it has decided, where the machine is even: while it is no worse, it costs nothing.
 //
 // It sees counts and times. Not thread-safe. No clock.
@@ -123,8 +125,8 @@ class LengthSearch {
   // Whether the best length's rounds take half or twice what they took.
   bool IsJump(double mean) const;
   void Jumped();
-  // A phase of the first length ended, and what has just started may still get faster.
-  void WarmUp(double mean);
+  // A phase of the first length ended, and what has just started may still get faster, or slower.
+  void WarmUp(double mean, uint32_t sequences);
   // The first steady phases after a change are compared with those before it: what a trial saw may
   // have been how the new length begins, and not how it goes on.
   void Confirm(double mean);

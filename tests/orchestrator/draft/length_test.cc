@@ -458,6 +458,20 @@ TEST(LengthSearch, SlowFirstRoundsAreNoMeasureOfTrials) {
   EXPECT_LT(lost, 0.2 * 40 * kRounds * 3 / 4);
 }
 
+// Sequences that have begun together are in few passes at first, and these are fast. That is not put down to the length
+// that they begin with, either.
+TEST(LengthSearch, FastFirstRoundsOfSeveralSequencesAreNoMeasureOfTrials) {
+  LengthSearch search(1);
+  const ByShape tokens = TokensAt(0.5);
+  int rounds = 0;
+  Crowd crowd(search, tokens, [&](uint32_t length, int, uint32_t) {
+    const double seconds = length == 0 ? 1 : 1.08 * tokens[length];
+    return ++rounds <= 5 * Crowd::kSequences ? 0.7 * seconds : seconds;
+  });
+  crowd.Run(40);
+  EXPECT_EQ(search.best(), 0u);
+}
+
 // Now and then a draft stands still for a tenth of a second or two, and rounds with its blocks take four times as long
 // meanwhile. Plain rounds do not, so they win each comparison of that moment. 40 searches of 16 sequences; each has a
 // stall every 250 phases, of one to eight of them.
