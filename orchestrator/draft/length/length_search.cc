@@ -111,7 +111,8 @@ bool LengthSearch::Observe(const Round& round, bool counts, uint32_t sequences) 
   if (phase_ == Phase::kTrial && trial_ > 0 &&
       times_.all_count() >= std::max(kMinRounds / 4, sequences) &&
       more_tokens_ - std::log(times_.mean_of_all() / before_) < kDreadful) {
-    times_.Restart();  // all its rounds decide: few count so early, and those of who got ahead of the others
+    // All its rounds decide. Few count so early, and those are of sequences that got ahead of the others.
+    times_.Restart();
     return true;
   }
   if (!counts) return false;
