@@ -48,6 +48,12 @@ double ReportedPass(const LengthInputs& inputs, double rows) {
       inputs.pass_time(static_cast<uint32_t>(std::max(1.0, std::ceil(rows)))));
 }
 
+// Nothing was decided for so many times what the next round takes, and for so long: the requests have paused.
+constexpr double kPause = 2;
+constexpr absl::Duration kMinPause = absl::Milliseconds(100);
+// Of each of several sequences after a pause: they count for no shape.
+constexpr uint32_t kStartRounds = 6;
+
 uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
 
 }  // namespace
@@ -273,11 +279,24 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   }
   const LengthSearch::Round observed = {absl::ToDoubleSeconds(round.without_prefill()),
                                         static_cast<double>(round.tokens), round.draft_tokens};
-  if (sequence.phase != at.search->phase() || sequence.shape != at.search->length()) {
+  const bool is_start = IsStart(round);
+  if (is_start || sequence.phase != at.search->phase() || sequence.shape != at.search->length()) {
     at.search->CountCost(observed, sequence.shape);
     return;
   }
   at.due = at.search->Observe(observed, ++sequence.rounds > kSettle, Whole(load_));
+}
+
+// Requests that begin together share few passes while prompts are read, and their rounds are fast. A trial that such a
+// start falls into would be compared with rounds from before the pause.
+bool LengthGroup::IsStart(const RoundRecord& round) {
+  const absl::Duration pause = round.began - last_decided_.value_or(round.began);
+  if (pause > std::max(kMinPause, kPause * (round.decided - round.began))) since_pause_ = 0;
+  last_decided_ = std::max(last_decided_.value_or(round.decided), round.decided);
+  const uint32_t sequences = Whole(load_);
+  if (sequences == 1 || since_pause_ >= kStartRounds * sequences) return false;
+  ++since_pause_;
+  return true;
 }
 
 void LengthGroup::Ended(const Sequence& sequence) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -101,6 +102,8 @@ class LengthGroup {
   void LeaveOut(const Level& level, const LengthInputs& inputs, ByShape& tokens) const
       TANDEM_REQUIRES(mutex_);
   void Advance(Level& level, double sequences, const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
+  // Whether a round is one of the first of several sequences after a pause of all requests. To be asked once a round.
+  bool IsStart(const RoundRecord& round) TANDEM_REQUIRES(mutex_);
   void CountAccepted(const RoundRecord& round, Sequence& sequence) TANDEM_REQUIRES(mutex_);
 
   const bool ends_by_confidence_;
@@ -111,6 +114,9 @@ class LengthGroup {
   double load_ TANDEM_GUARDED_BY(mutex_) = 0;   // sequences, a moving average
   double texts_ TANDEM_GUARDED_BY(mutex_) = 0;  // that are over, and their tokens
   double text_tokens_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::optional<concurrency::Instant> last_decided_ TANDEM_GUARDED_BY(mutex_);
+  // Rounds since the last pause, up to those that do not count. No pause yet: the search leaves its first phase out.
+  uint32_t since_pause_ TANDEM_GUARDED_BY(mutex_) = std::numeric_limits<uint32_t>::max();
   std::vector<Level> levels_ TANDEM_GUARDED_BY(mutex_);  // [LevelOf]
 };
 
