@@ -6,6 +6,9 @@
 // its own (length_search.h). So when the load comes back, what was learned under it is still there. In a long
 // context each row costs more, at the target and at the draft.
 //
+// Rounds of several sequences that begin after a pause of all requests do not count for the search at first: few
+// sequences share a pass while prompts are read.
+//
 // Thread-safe. Counts and times only.
 #pragma once
 
