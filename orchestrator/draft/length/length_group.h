@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/length/acceptance_estimate.h"
 #include "orchestrator/draft/length/block_replay.h"

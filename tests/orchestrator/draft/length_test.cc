@@ -459,7 +459,7 @@ TEST(LengthSearch, SlowFirstRoundsAreNoMeasureOfTrials) {
   EXPECT_LT(lost, 0.2 * 40 * kRounds * 3 / 4);
 }
 
-// Sequences that have begun together are in few passes at first, and these are fast. That is not put down to the length
+// Of sequences that begin together few share a pass at first, so their rounds are fast. That is not put down to the length
 // that they begin with, either.
 TEST(LengthSearch, FastFirstRoundsOfSeveralSequencesAreNoMeasureOfTrials) {
   LengthSearch search(1);
