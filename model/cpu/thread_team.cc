@@ -13,10 +13,13 @@ constexpr int kMaxSpins = 500;
 // Where spinning was in vain (the others have no core), a member soon spins hardly at all.
 constexpr int kMinSpins = 8;
 constexpr int kMoreSpins = 8;  // after each barrier that spinning was enough for
-// Then the core is offered to whoever waits for one, and at last left alone for a while.
+// Then the core is offered to whoever waits for one, and at last given up: a member that sleeps is
+// woken on a core that is free.
 constexpr int kYields = 200;
-constexpr std::chrono::microseconds kNap{50};
-// Runs alone after a crowded one; doubled while the tries stay crowded.
+// The team is crowded when it has lost so many runs of member 0 alone. One run, however disturbed,
+// loses at most as many; good runs save up as many.
+constexpr double kMaxLost = 1;
+// Runs alone then; doubled until the team has gained as much.
 constexpr int kMinAlone = 8;
 constexpr int kMaxAlone = 256;
 
@@ -24,6 +27,11 @@ int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+// Both wrap around. Whoever comes first to the next barrier counts there already.
+bool AllArrived(uint32_t arrivals, uint32_t wanted) {
+  return static_cast<int32_t>(arrivals - wanted) >= 0;
 }
 
 inline void Pause() {
@@ -36,8 +44,13 @@ inline void Pause() {
 
 void RunAlone::Ran(int members, int64_t total, int64_t waited) {
   // Alone, member 0 would have done every member's work.
-  const bool crowded = waited > (members - 1) * (total - waited);
-  again_ = crowded ? std::min(std::max(2 * again_, kMinAlone), kMaxAlone) : 0;
+  const auto busy = static_cast<double>(std::max<int64_t>(total - waited, 1));
+  const double lost = std::min(static_cast<double>(total) / (members * busy) - 1, kMaxLost);
+  lost_ = std::max(lost_ + lost, -kMaxLost);
+  if (lost_ <= -kMaxLost) again_ = 0;
+  if (lost_ < kMaxLost) return;
+  lost_ = 0;
+  again_ = std::min(std::max(2 * again_, kMinAlone), kMaxAlone);
   left_ = again_;
 }
 
@@ -64,7 +77,7 @@ void ThreadTeam::Begin() {
   begun_ = Now();
   waited_ = 0;
   // All arrived at the last run's end: the count stands still, and everyone starts from it.
-  const uint64_t arrivals = arrivals_.load(std::memory_order_relaxed);
+  const uint32_t arrivals = arrivals_.load(std::memory_order_relaxed);
   for (int member = 0; member < active_; ++member) members_[member].wanted = arrivals;
   for (int member = 1; member < active_; ++member) Wake(member);
 }
@@ -76,11 +89,15 @@ void ThreadTeam::End() {
 void ThreadTeam::Barrier(int member) {
   if (active_ == 1) return;
   Member& me = members_[member];
-  me.wanted += static_cast<uint64_t>(active_);
-  const uint64_t wanted = me.wanted;
-  if (arrivals_.fetch_add(1, std::memory_order_acq_rel) + 1 >= wanted) return;
+  me.wanted += static_cast<uint32_t>(active_);
+  const uint32_t wanted = me.wanted;
+  // In one order with the count of those that sleep, which notify_all reads: nobody is forgotten.
+  if (arrivals_.fetch_add(1, std::memory_order_seq_cst) + 1 == wanted) {
+    arrivals_.notify_all();
+    return;
+  }
   for (int i = 0; i < me.spins; ++i) {
-    if (arrivals_.load(std::memory_order_acquire) >= wanted) {
+    if (AllArrived(arrivals_.load(std::memory_order_acquire), wanted)) {
       me.spins = std::min(me.spins + kMoreSpins, kMaxSpins);
       return;
     }
@@ -92,13 +109,15 @@ void ThreadTeam::Barrier(int member) {
   if (member == 0) waited_ += Now() - start;
 }
 
-void ThreadTeam::WaitLong(uint64_t wanted) {
-  for (int i = 0; arrivals_.load(std::memory_order_acquire) < wanted; ++i) {
+void ThreadTeam::WaitLong(uint32_t wanted) {
+  uint32_t arrivals = arrivals_.load(std::memory_order_acquire);
+  for (int i = 0; !AllArrived(arrivals, wanted); ++i) {
     if (i < kYields) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      arrivals_.wait(arrivals, std::memory_order_acquire);
     }
+    arrivals = arrivals_.load(std::memory_order_acquire);
   }
 }
 

@@ -11,6 +11,10 @@ namespace tandem::model::cpu {
 
 // When a team is worth its waiting. Where the others get no core (two services share two), a run by
 // member 0 alone is quicker than waiting for them; after some of these the team is tried again.
+//
+// One run says little: whatever else wakes up takes a core for a moment, and a run of 10 ms may wait
+// for most of it. So what the team loses against member 0 alone is summed up, and what it gains is
+// taken off.
 class RunAlone {
  public:
   // Asked before each run.
@@ -22,8 +26,9 @@ class RunAlone {
   void Ran(int members, int64_t total, int64_t waited);
 
  private:
-  int left_ = 0;   // runs alone until the next try
-  int again_ = 0;  // how many those were
+  int left_ = 0;     // runs alone until the next try
+  int again_ = 0;    // how many those were
+  double lost_ = 0;  // by the team, in runs of member 0 alone; negative: gained
 };
 
 // Thread safety: Wanted, Ready and the runs from one thread at a time (not always the same);
@@ -31,9 +36,9 @@ class RunAlone {
 // threads and waits for them. The caller of Run is member 0; a team of one has no threads and no
 // synchronisation at all.
 //
-// Waiting: a member spins for some microseconds, then yields, then naps, so that a member without a
-// core gets one (two services may share two cores). Between runs the workers sleep after a short
-// spin.
+// Waiting: a member spins for some microseconds, then yields, then sleeps until the last one comes,
+// so that a member without a core gets one (two services may share two cores). Between runs the
+// workers sleep after a short spin.
 class ThreadTeam {
  public:
   enum class Policy { kAlwaysAll, kAloneWhenCrowded };
@@ -85,14 +90,14 @@ class ThreadTeam {
  private:
   struct alignas(64) Member {
     std::atomic<uint32_t> run{0};  // rises with each run that it is part of, and once to stop
-    uint64_t wanted = 0;           // arrivals at the last barrier that it came to
+    uint32_t wanted = 0;           // arrivals at the last barrier that it came to
     int spins = 500;               // before it yields; adapts to whether the others have cores
   };
 
   void Begin();
   void Wake(int member);
   void End();
-  void WaitLong(uint64_t wanted);
+  void WaitLong(uint32_t wanted);
   void Work(int member);
 
   const int size_;
@@ -103,7 +108,7 @@ class ThreadTeam {
   int64_t waited_ = 0;  // by member 0 in this run, beyond spinning
   void (*call_)(void*, int) = nullptr;
   void* argument_ = nullptr;
-  alignas(64) std::atomic<uint64_t> arrivals_{0};
+  alignas(64) std::atomic<uint32_t> arrivals_{0};  // wraps around
   alignas(64) std::atomic<bool> stopping_{false};
   std::vector<Member> members_;  // made once, never moved
   std::vector<std::thread> workers_;

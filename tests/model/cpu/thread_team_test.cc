@@ -52,9 +52,11 @@ TEST(ThreadTeam, BarrierSeparatesPhases) {
 TEST(RunAlone, OnlyWhereWaitingCostMoreThanTheOthersGave) {
   RunAlone alone;
   EXPECT_FALSE(alone.Next());
-  alone.Ran(/*members=*/2, /*total=*/100, /*waited=*/50);  // as quick as alone: keep the team
-  EXPECT_FALSE(alone.Next());
-  alone.Ran(2, 100, 51);
+  for (int i = 0; i < 100; ++i) {
+    alone.Ran(/*members=*/2, /*total=*/100, /*waited=*/50);  // as quick as alone: keep the team
+    ASSERT_FALSE(alone.Next()) << i;
+  }
+  alone.Ran(2, 100, 100);
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(alone.Next()) << i;
   EXPECT_FALSE(alone.Next());
   alone.Ran(2, 100, 90);  // still crowded: twice as long
@@ -64,6 +66,37 @@ TEST(RunAlone, OnlyWhereWaitingCostMoreThanTheOthersGave) {
   EXPECT_FALSE(alone.Next());
   alone.Ran(4, 100, 70);  // four members: alone would be slower still
   EXPECT_FALSE(alone.Next());
+}
+
+// The team takes 150 where member 0 takes 200, but every fifth time somebody has a core meanwhile.
+TEST(RunAlone, NotForADisturbedRunAmongOthers) {
+  RunAlone alone;
+  int runs_alone = 0;
+  for (int run = 0; run < 1000; ++run) {
+    if (alone.Next()) {
+      ++runs_alone;
+    } else if (run % 5 == 4) {
+      alone.Ran(2, 300, 200);
+    } else {
+      alone.Ran(2, 150, 50);
+    }
+  }
+  EXPECT_EQ(runs_alone, 0);
+}
+
+// A little slower each time is as bad as much slower once.
+TEST(RunAlone, WhereTheTeamIsALittleSlowerEachTime) {
+  RunAlone alone;
+  for (int i = 0; i < 20; ++i) alone.Ran(2, 100, 0);  // was quick before
+  int runs_alone = 0;
+  for (int run = 0; run < 2000; ++run) {
+    if (alone.Next()) {
+      ++runs_alone;
+    } else {
+      alone.Ran(2, 100, 60);
+    }
+  }
+  EXPECT_GT(runs_alone, 1900);
 }
 
 // Whoever runs, every share of the work is done once.
