@@ -6,6 +6,13 @@
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
+namespace {
+
+// While verdicts are given out, so many Steps wait for each other at most: some 2 ms of the
+// orchestrator's time.
+constexpr size_t kMaxHeldSteps = 64;
+
+}  // namespace
 
 // ---- the stream's life ----
 
@@ -100,13 +107,15 @@ uint32_t SequenceMux::sequences() const {
 // ---- what the stream says ----
 
 // Only one message is under way. So batches keep their order (a sequence's end follows its Steps),
-// and what gets ready meanwhile goes out together.
+// and what gets ready meanwhile goes out together. Each message wakes threads here and at the
+// target. A message for a few Steps is dearer than their wait for the others.
 void SequenceMux::Flush() {
   internal::v1::TargetRequest request;
   std::shared_ptr<Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
     if (!Sends() || unwritten_ > 0 || batches_.empty()) return;
+    if (gives_out_ && batches_.steps() < kMaxHeldSteps) return;
     *request.mutable_batch() = batches_.Take(max_batch_bytes_);
     ++unwritten_;
     sink = sink_;
@@ -123,6 +132,10 @@ void SequenceMux::OnWritten() {
 }
 
 void SequenceMux::OnVerdicts(const internal::v1::Verdicts& verdicts) {
+  {
+    concurrency::MutexLock lock(mutex_);
+    gives_out_ = true;
+  }
   for (const internal::v1::Verdict& verdict : verdicts.verdicts()) {
     std::shared_ptr<VerifyEvents> events;
     {
@@ -134,6 +147,11 @@ void SequenceMux::OnVerdicts(const internal::v1::Verdicts& verdicts) {
     }
     events->OnVerdict(incarnation_, FromWire(verdict));
   }
+  {
+    concurrency::MutexLock lock(mutex_);
+    gives_out_ = false;
+  }
+  Flush();
 }
 
 }  // namespace tandem::orchestrator

@@ -2,8 +2,9 @@
 // sequence of each verdict.
 //
 // Steps that get ready while a write is under way go out together in the next Batch, up to a limit.
-// There is no timer. A verdict finds its request by its sequence. A stream that is opened in place
-// of a broken one has a mux of its own, so nothing of one stream is ever taken for the other's.
+// So do the Steps that the verdicts of one message lead to, or the first 64 of them. There is no
+// timer. A verdict finds its request by its sequence. A stream that is opened in place of a broken
+// one has a mux of its own, so nothing of one stream is ever taken for the other's.
 //
 //   state      meaning                                     takes sequences   sends Steps
 //   kGreeting  Hello sent; the Welcome is to come          no                no
@@ -127,7 +128,8 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kGreeting;
   std::shared_ptr<Sink> sink_ TANDEM_GUARDED_BY(mutex_);
-  int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;  // messages given to the sink; the Hello
+  int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;       // messages given to the sink; the Hello
+  bool gives_out_ TANDEM_GUARDED_BY(mutex_) = false;  // the verdicts of a message
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);
   std::map<base::SequenceId, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
   uint32_t parked_ TANDEM_GUARDED_BY(mutex_) = 0;                             // of these

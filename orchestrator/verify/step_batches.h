@@ -21,6 +21,7 @@ class StepBatches {
   // Ends a sequence. Its waiting Steps are dropped.
   void Close(base::SequenceId sequence);
   void Clear();
+  size_t steps() const { return steps_.size(); }
   bool empty() const { return steps_.empty() && closings_.empty(); }
 
   // The next Batch: the closings, and as many Steps as fit into `max_bytes`, at least one. Closings

@@ -48,12 +48,15 @@ struct Fixture {
   std::unique_ptr<SequenceMux::Link> Open(std::shared_ptr<VerifyEvents> events) {
     return mux->Open(base::Advance(last_sequence), std::move(events));
   }
-  void Answer(uint64_t sequence, uint64_t round) {
-    internal::v1::Verdicts verdicts;
+  static void AddVerdict(uint64_t sequence, uint64_t round, internal::v1::Verdicts& verdicts) {
     internal::v1::Verdict& verdict = *verdicts.add_verdicts();
     verdict.set_sequence(sequence);
     verdict.set_round(round);
     verdict.set_status(internal::v1::STATUS_OK);
+  }
+  void Answer(uint64_t sequence, uint64_t round) {
+    internal::v1::Verdicts verdicts;
+    AddVerdict(sequence, round, verdicts);
     mux->OnVerdicts(verdicts);
   }
 
@@ -103,6 +106,40 @@ TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
   a.reset();
   f.Answer(of_a, 1);
   EXPECT_EQ(f.a->heard.size(), 1u) << "it was closed";
+}
+
+// Each verdict leads to the sequence's next Step at once.
+struct Follower final : VerifyEvents {
+  void OnVerifyReady() override {}
+  void OnVerifyLost(base::Incarnation, std::string) override {}
+  void OnVerdict(base::Incarnation, VerifyReply reply) override {
+    link->Submit(Fixture::Step(reply.round + 1));
+  }
+  std::unique_ptr<SequenceMux::Link> link;
+};
+
+TEST(SequenceMux, TheStepsThatVerdictsOfOneMessageLeadToGoTogether) {
+  constexpr int kSequences = 70;
+  Fixture f;
+  f.mux->Up();
+  std::vector<std::shared_ptr<Follower>> followers;
+  internal::v1::Verdicts verdicts;
+  for (int i = 0; i < kSequences; ++i) {
+    followers.push_back(std::make_shared<Follower>());
+    followers[i]->link = f.Open(followers[i]);
+    followers[i]->link->Submit(Fixture::Step(1));
+    f.mux->OnWritten();
+    Fixture::AddVerdict(base::Number(followers[i]->link->sequence()), 1, verdicts);
+  }
+  ASSERT_EQ(f.sink->sent.size(), static_cast<size_t>(kSequences)) << "each was sent at once";
+  f.sink->sent.clear();
+  f.mux->OnVerdicts(verdicts);
+  ASSERT_EQ(f.sink->sent.size(), 1u);
+  EXPECT_EQ(f.sink->sent[0].steps_size(), 64) << "the others wait no longer for those behind them";
+  f.mux->OnWritten();
+  ASSERT_EQ(f.sink->sent.size(), 2u);
+  EXPECT_EQ(f.sink->sent[1].steps_size(), kSequences - 64);
+  for (auto& follower : followers) follower->link = nullptr;  // the mux holds them, and they it
 }
 
 TEST(SequenceMux, ASequenceThatEndsTakesItsUnsentStepsAlong) {
