@@ -53,19 +53,19 @@ class LoadSource::Running {
       return ended_in_window_ < plan_.min_ended;
     });
     SetPhase(Phase::kTail);
-    const double window_s = MillisecondsBetween(opened, SteadyClock::now()) / 1000;
-    const std::optional<DeviceUse> after = AskDeviceUse(stub);
-
     WaitWhile([this]() TANDEM_REQUIRES(mutex_) { return counted_running_ > 0; });
+    SetPhase(Phase::kOver);
+    const double counted_s = MillisecondsBetween(opened, SteadyClock::now()) / 1000;
+    const std::optional<DeviceUse> after = AskDeviceUse(stub);
     Cut();
     concurrency::MutexLock lock(mutex_);
-    run_.window_s = window_s;
+    run_.counted_s = counted_s;
     run_.device = Difference(before, after);
     return std::move(run_);
   }
 
  private:
-  enum class Phase { kFilling, kWindow, kTail, kCut };
+  enum class Phase { kFilling, kWindow, kTail, kOver, kCut };
 
   // Lives until its call is over.
   class Call final : public grpc::ClientReadReactor<v1::GenerateReply> {
@@ -173,7 +173,7 @@ class LoadSource::Running {
 
   void Tokens(int count) TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
-    if (phase_ == Phase::kWindow) run_.window_tokens += count;
+    if (phase_ == Phase::kWindow || phase_ == Phase::kTail) run_.tokens += count;
   }
 
   void Ended(Call* call, const absl::Status& status, RequestRecord record) TANDEM_EXCLUDES(mutex_) {

@@ -10,7 +10,8 @@
 // - Window: tokens are counted, and every request that starts here becomes a record. The window
 //   lasts as long as the plan says.
 // - Tail: ended requests are still replaced, so that the load stays the same, until the last
-//   request of the window has ended.
+//   request of the window has ended. So tokens are counted here, too: with many requests at once
+//   the tail may be as long as the window.
 // - Cut: what still runs is cancelled. It counts neither as a failure nor as a record.
 #pragma once
 

@@ -34,7 +34,7 @@ struct LoadSummary {
   Percentiles first_token_ms;
   Percentiles per_token_ms;  // one value a request: the mean time between its tokens
 
-  // From the target's counters, over the windows.
+  // From the target's counters, over windows and tails.
   std::optional<double> pass_sequences;  // a pass, mean
   std::optional<double> pass_rows;
   std::optional<double> device_share;  // share of time that the device computes; 0 to 1

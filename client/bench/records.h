@@ -54,13 +54,13 @@ struct Failures {
 
 // One run of one mode at one concurrency.
 struct LoadRun {
-  double window_s = 0;
-  uint64_t window_tokens = 0;                // received in the window, from any request
+  double counted_s = 0;                      // window and tail
+  uint64_t tokens = 0;                       // received in them, from any request
   std::vector<RequestRecord> requests;       // those that started in the window
   std::map<std::string, Failures> failures;  // of the whole run; key: name of the status
-  std::optional<DeviceUse> device;           // work of the devices in the window
+  std::optional<DeviceUse> device;           // work of the devices in window and tail
 
-  double TokensPerSecond() const { return window_s > 0 ? window_tokens / window_s : 0; }
+  double TokensPerSecond() const { return counted_s > 0 ? tokens / counted_s : 0; }
 };
 
 }  // namespace tandem::client

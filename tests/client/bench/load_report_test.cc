@@ -71,8 +71,8 @@ v1::Last Last(uint32_t rounds, uint32_t tokens, uint32_t accepted) {
 
 LoadRun ARun(uint64_t tokens, double seconds, std::vector<double> first_token_ms) {
   LoadRun run;
-  run.window_s = seconds;
-  run.window_tokens = tokens;
+  run.counted_s = seconds;
+  run.tokens = tokens;
   for (double ms : first_token_ms) run.requests.push_back({ms, ms / 10, Last(10, 30, 20)});
   return run;
 }
