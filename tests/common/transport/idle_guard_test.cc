@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -121,10 +122,14 @@ bool GuardThreadRuns() {
   return found;
 }
 
-// Child: the guard runs until exit, and no longer than main's statics.
+// Child: the guard runs until exit, and no longer than main's statics. A thread that was joined can
+// stay in /proc for a moment: the kernel wakes the joiner before it takes the thread out.
 struct AtExit {
   ~AtExit() {
-    if (armed && GuardThreadRuns()) _exit(3);
+    for (int tries = 0; armed && GuardThreadRuns(); ++tries) {
+      if (tries == 1000) _exit(3);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   bool armed = false;
 };
