@@ -1,9 +1,11 @@
 #include "tests/integration/process_cluster.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +50,20 @@ void BecomeProcess(const std::string& binary, const std::vector<std::string>& fl
   _exit(127);
 }
 
+// Binds a socket to this port of loopback, which does not listen. The system then gives the port to
+// nobody who asks for any; a service that names it can listen there, and a client is refused until
+// one does. If somebody was faster there is nothing left to reserve.
+base::Socket ReservePort(int port) {
+  base::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  socket.SetOption(SOL_SOCKET, SO_REUSEADDR, 1);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  (void)bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  return socket;
+}
+
 std::vector<std::string> ListenFlags(int port) {
   return {absl::StrCat("--listen=127.0.0.1:", port)};
 }
@@ -87,17 +103,13 @@ int Process::WaitForPort() {
   const std::string file = folder_.path() + "/port";
   const bool listens = WaitUntil([&] { return !Running() || Exists(file); });
   TANDEM_CHECK(listens && Exists(file)) << binary_ << " does not listen:\n" << Output();
-  int port = 0;
-  TANDEM_CHECK(absl::SimpleAtoi(ReadFile(file), &port) && port > 0) << ReadFile(file);
-  return port;
+  TANDEM_CHECK(absl::SimpleAtoi(ReadFile(file), &port_) && port_ > 0) << ReadFile(file);
+  return port_;
 }
 
 bool Process::Running() {
   int status = 0;
-  if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    pid_ = -1;
-  }
+  if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) Ended(status);
   return pid_ > 0;
 }
 
@@ -116,10 +128,15 @@ int Process::Wait() {
   if (pid_ > 0) {
     int status = 0;
     TANDEM_CHECK(waitpid(pid_, &status, 0) == pid_);
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    pid_ = -1;
+    Ended(status);
   }
   return exit_code_;
+}
+
+void Process::Ended(int status) {
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  pid_ = -1;
+  if (port_ > 0) reserve_.emplace(ReservePort(port_));
 }
 
 std::string Process::Output() const { return ReadFile(folder_.path() + "/output"); }

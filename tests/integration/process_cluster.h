@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/listen.h"
 #include "tests/integration/models.h"
 
 namespace grpc {
@@ -24,6 +26,10 @@ struct ResourceLimit {
 };
 
 // One process of this preset's bin folder. Thread safety: one thread.
+//
+// The port that it listened on stays its own until the object goes: no process that asks the
+// system for any free port gets it. Otherwise a service of a test that runs at the same time could
+// be given it, and a client would take that service for this one, come back.
 class Process {
  public:
   // Starts it at once, both outputs into one file. `port_file`: the flag's name ("port_file",
@@ -44,10 +50,14 @@ class Process {
   int64_t PeakBytes() const;
 
  private:
+  void Ended(int status);  // as waitpid gives it
+
   ScratchFolder folder_;
   std::string binary_;
   pid_t pid_ = -1;  // -1: over
   int exit_code_ = -1;
+  int port_ = 0;                         // 0: none, or not known yet
+  std::optional<base::Socket> reserve_;  // of the port, after the end
 };
 
 // What a short-lived command wrote, and how it ended.
