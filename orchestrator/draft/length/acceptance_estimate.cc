@@ -37,6 +37,7 @@ void AcceptanceEstimate::ObserveConfident(uint32_t came, uint32_t accepted,
 
 void AcceptanceEstimate::Replay(uint32_t asked, uint32_t accepted, bool is_fixed,
                                 BlockReplay::Text& text) {
+  derived_.reset();
   replay_.Observe(asked, accepted, is_fixed, At(std::min(asked + 1, kMaxDraftTokens)), text);
 }
 
@@ -50,7 +51,8 @@ void AcceptanceEstimate::Fade(double tests) {
     fade(tested_[i], accepted_[i]);
     fade(asked_[i], came_[i]);
   }
-  replay_.Fade(tests * Tokens(kMaxDraftTokens));  // so many of the longest blocks
+  replay_.Fade(tests * TokensOfARound(kMaxDraftTokens).first);  // so many of the longest blocks
+  derived_.reset();
 }
 
 double AcceptanceEstimate::At(uint32_t position) const {
@@ -63,35 +65,45 @@ double AcceptanceEstimate::At(uint32_t position) const {
 }
 
 AcceptanceEstimate::Moments AcceptanceEstimate::TokensOfARound(uint32_t asked) const {
-  const uint32_t last = std::min(asked, kMaxDraftTokens);
   Moments moments;
   double all = 1;
   double chance = kPrior;
-  for (uint32_t i = 0; i < last; ++i) {
+  for (uint32_t i = 0; i < asked; ++i) {
     chance = (accepted_[i] + kPriorWeight * chance) / (tested_[i] + kPriorWeight);
-    all *= replay_.At(i + 1, last, chance);
+    all *= replay_.At(i + 1, asked, chance);
     moments.first += all;
     moments.second += (2 * i + 3) * all;
   }
   return moments;
 }
 
-double AcceptanceEstimate::Tokens(uint32_t asked) const { return TokensOfARound(asked).first; }
+const AcceptanceEstimate::Derived& AcceptanceEstimate::derived() const {
+  if (derived_.has_value()) return *derived_;
+  Derived all{};
+  for (uint32_t asked = 0; asked <= kMaxDraftTokens; ++asked) {
+    all.tokens[asked] = TokensOfARound(asked);
+  }
+  all.drafted[0] = 0;
+  double share = 1;  // of a position that was never asked for: as of the one before
+  for (uint32_t i = 0; i < kMaxDraftTokens; ++i) {
+    if (asked_[i] > 0) share = came_[i] / asked_[i];
+    all.drafted[i + 1] = all.drafted[i] + share;
+  }
+  return derived_.emplace(all);
+}
+
+double AcceptanceEstimate::Tokens(uint32_t asked) const {
+  return derived().tokens[std::min(asked, kMaxDraftTokens)].first;
+}
 
 double AcceptanceEstimate::TokensInTexts(uint32_t asked, double text_tokens) const {
-  const Moments moments = TokensOfARound(asked);
+  const Moments moments = derived().tokens[std::min(asked, kMaxDraftTokens)];
   const double beyond = (moments.second / moments.first - 1) / 2;
   return moments.first / (1 + beyond / text_tokens);
 }
 
 double AcceptanceEstimate::Drafted(uint32_t asked) const {
-  double drafted = 0;
-  double share = 1;  // of a position that was never asked for: as of the one before
-  for (uint32_t i = 0; i < std::min(asked, kMaxDraftTokens); ++i) {
-    if (asked_[i] > 0) share = came_[i] / asked_[i];
-    drafted += share;
-  }
-  return drafted;
+  return derived().drafted[std::min(asked, kMaxDraftTokens)];
 }
 
 double AcceptanceEstimate::alpha() const {

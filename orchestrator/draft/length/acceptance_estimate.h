@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "orchestrator/draft/length/block_replay.h"
 #include "orchestrator/draft/length/policy.h"
@@ -53,7 +54,15 @@ class AcceptanceEstimate {
   struct Moments {
     double first = 1, second = 1;
   };
-  Moments TokensOfARound(uint32_t asked) const;
+  // What follows from the counts, by the tokens that are asked for.
+  struct Derived {
+    std::array<Moments, kMaxDraftTokens + 1> tokens;  // of a round
+    std::array<double, kMaxDraftTokens + 1> drafted;
+  };
+  Moments TokensOfARound(uint32_t asked) const;  // asked: to kMaxDraftTokens
+  // Of the present counts. Plain rounds change none, and ask for it as often as others.
+  const Derived& derived() const;
+  // Every round that counts comes by here.
   void Replay(uint32_t asked, uint32_t accepted, bool is_fixed, BlockReplay::Text& text);
 
   BlockReplay replay_;
@@ -61,6 +70,7 @@ class AcceptanceEstimate {
   std::array<double, kMaxDraftTokens> accepted_{};
   std::array<double, kMaxDraftTokens> asked_{};
   std::array<double, kMaxDraftTokens> came_{};
+  mutable std::optional<Derived> derived_;  // none: a count has changed since
 };
 
 }  // namespace tandem::orchestrator

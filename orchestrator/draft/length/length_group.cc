@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace tandem::orchestrator {
 namespace {
 
@@ -49,10 +51,14 @@ double ReportedPass(const LengthInputs& inputs, double rows) {
 }
 
 // Nothing was decided for so many times what the next round takes, and for so long: the requests have paused.
-constexpr double kPause = 2;
+constexpr int64_t kPause = 2;
 constexpr absl::Duration kMinPause = absl::Milliseconds(100);
 // Of each of several sequences after a pause: they count for no shape.
 constexpr uint32_t kStartRounds = 6;
+
+// Without drafts only the load, the passes and what the peers take change. So much of the search's time goes to the
+// model that it is asked again after so many phases.
+constexpr uint32_t kExpectedPhases = 8;
 
 uint32_t Whole(double load) { return std::max(1u, static_cast<uint32_t>(std::lround(load))); }
 
@@ -77,6 +83,11 @@ double LengthGroup::Line::PerToken() const {
 
 double LengthGroup::Line::Fixed() const {
   return weight == 0 ? 0 : std::max(0.0, (t - PerToken() * k) / weight);
+}
+
+void LengthGroup::Level::Estimate() {
+  if (!acceptance.empty()) estimates.alpha = acceptance.alpha();
+  if (draft.weight > 0) estimates.draft_token = absl::Seconds(draft.PerToken());
 }
 
 LengthGroup::LengthGroup(bool ends_by_confidence)
@@ -118,6 +129,7 @@ LengthGroup::Level& LengthGroup::At(uint32_t level, const LengthInputs& inputs) 
   at.confident = near->confident;
   at.acceptance = near->acceptance;
   at.acceptance.Fade(kOthersWeight);
+  at.Estimate();
   const uint32_t first = FirstShape(at, near->search->best(), inputs);
   at.search = std::make_unique<LengthSearch>(first);
   return at;
@@ -214,9 +226,8 @@ LengthChoice LengthGroup::Next(uint32_t sequences, LengthInputs inputs, Sequence
   choice.nodes = std::min(shape.nodes, inputs.max_nodes);
   choice.trial = at.search->is_trial();
   choice.min_confidence = shape.min_confidence;
+  choice.estimates = at.estimates;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
-  if (!at.acceptance.empty()) choice.estimates.alpha = at.acceptance.alpha();
-  if (at.draft.weight > 0) choice.estimates.draft_token = absl::Seconds(at.draft.PerToken());
   if (choice.tokens == 0) choice.zero = at.zero.value_or(ZeroCause::kSlowDraft);
   return choice;
 }
@@ -261,11 +272,15 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   const double network = absl::ToDoubleSeconds(round.stages.network);
   if (round.asked_tokens == 0) {
     Average(network, at.target_network);
-  } else if (!round.cause.has_value()) {
-    if (round.choice->nodes == 0) {
-      at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+  } else {
+    at.expected.reset();
+    if (!round.cause.has_value()) {
+      if (round.choice->nodes == 0) {
+        at.draft.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+      }
+      Average(std::max(0.0, network - std::max(0.0, at.target_network)), at.draft_network);
     }
-    Average(std::max(0.0, network - std::max(0.0, at.target_network)), at.draft_network);
+    at.Estimate();
   }
   if (at.pass == 0) {
     at.pass = absl::ToDoubleSeconds(round.stages.device);
@@ -291,10 +306,10 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
 // start falls into would be compared with rounds from before the pause.
 bool LengthGroup::IsStart(const RoundRecord& round) {
   const absl::Duration pause = round.began - last_decided_.value_or(round.began);
-  if (pause > std::max(kMinPause, kPause * (round.decided - round.began))) since_pause_ = 0;
+  if (pause > kMinPause && pause > kPause * (round.decided - round.began)) since_pause_ = 0;
   last_decided_ = std::max(last_decided_.value_or(round.decided), round.decided);
   const uint32_t sequences = Whole(load_);
-  if (sequences == 1 || since_pause_ >= kStartRounds * sequences) return false;
+  if (since_pause_ >= kStartRounds * sequences || sequences == 1) return false;
   ++since_pause_;
   return true;
 }
@@ -311,20 +326,31 @@ void LengthGroup::Ended(const Sequence& sequence) {
 }
 
 void LengthGroup::Advance(Level& level, double sequences, const LengthInputs& inputs) {
-  // The target's own curve; without one, half of a measured pass is fixed, and half follows rows.
+  // The target's own curve; without one, half of a measured pass is fixed, and half follows rows. The model asks for
+  // the same passes several times, and a reported one takes longer to look up than all the rest.
+  absl::flat_hash_map<double, double> known;
   const auto pass_time = [&](double rows) {
+    const auto [time, is_new] = known.try_emplace(rows);
+    if (!is_new) return time->second;
     const double reported = ReportedPass(inputs, rows);
-    if (reported > 0) return reported;
-    if (level.pass <= 0 || level.pass_rows <= 0) return kFirstPass;
-    return level.pass * (0.5 + 0.5 * rows / level.pass_rows);
+    if (reported > 0) return time->second = reported;
+    if (level.pass <= 0 || level.pass_rows <= 0) return time->second = kFirstPass;
+    return time->second = level.pass * (0.5 + 0.5 * rows / level.pass_rows);
   };
-  Expected expected = Expect(level, sequences, pass_time);
-  LeaveOut(level, inputs, expected.tokens);
-  const auto& [parts, tokens, errors] = expected;
-  const ByShape times = RoundTimes(parts, pass_time);
-  level.search->Advance(tokens, times, Whole(load_), errors);
-  level.zero =
-      level.search->best() == 0 ? std::optional(WhyZero(parts, pass_time, tokens)) : std::nullopt;
+  const bool asks = !level.expected.has_value() || ++level.expected_phases >= kExpectedPhases;
+  if (asks) {
+    Expected& expected = level.expected.emplace(Expect(level, sequences, pass_time));
+    LeaveOut(level, inputs, expected.tokens);
+    expected.times = RoundTimes(expected.parts, pass_time);
+    level.expected_phases = 0;
+  }
+  const Expected& expected = *level.expected;
+  level.search->Advance(expected.tokens, expected.times, Whole(load_), expected.errors);
+  if (level.search->best() > 0) {
+    level.zero.reset();
+  } else if (asks || !level.zero.has_value()) {
+    level.zero = WhyZero(expected.parts, pass_time, expected.tokens);
+  }
 }
 
 }  // namespace tandem::orchestrator

@@ -75,6 +75,16 @@ class LengthGroup {
     double Fixed() const;
   };
 
+  // Of a round, by its shape.
+  struct Expected {
+    RoundParts parts;
+    ByShape tokens;
+    // Standard deviation of the tokens, relative. Those of chains of a fixed length are counted on the same texts, and
+    // their ratios are known well: 0.
+    ByShape errors{};
+    ByShape times{};  // after Expect
+  };
+
   struct Level {
     std::unique_ptr<LengthSearch> search;  // null: this load did not occur yet
     Line draft;
@@ -84,14 +94,12 @@ class LengthGroup {
     ConfidentEstimate confident;    // of those that end by confidence
     bool due = false;               // the search's phase has enough rounds
     std::optional<ZeroCause> zero;
-  };
-  // Of a round, by its shape.
-  struct Expected {
-    RoundParts parts;
-    ByShape tokens;
-    // Standard deviation of the tokens, relative. Those of chains of a fixed length are counted on the same texts, and
-    // their ratios are known well: 0.
-    ByShape errors{};
+    std::optional<Expected> expected;  // none: a draft has told more since
+    uint32_t expected_phases = 0;      // that it has served
+    // Of acceptance and draft. Rounds without a draft leave them as they are.
+    LengthEstimates estimates;
+
+    void Estimate();
   };
 
   static uint32_t LevelOf(double sequences, uint32_t context);

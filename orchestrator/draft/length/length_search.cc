@@ -19,6 +19,8 @@ constexpr double kMinNoiseWeight = 0.05;
 // By so many errors must another length be better to replace the best one. Plain decoding is what a user would
 // have without us: it is left on evidence, and taken up again on half of it.
 constexpr double kErrors = 1, kErrorsFromPlain = 1.25, kErrorsToPlain = 0.5;
+// Plain decoding is clearly the best where all others are worse by this, and by so many errors more.
+constexpr double kClear = 0.05, kClearErrors = 2;
 constexpr double kSurprise = 0.3;  // of a trial against the last of its length
 // The first phase that is no faster than this times the one before it is the first one that counts.
 constexpr double kWarm = 0.9;
@@ -275,6 +277,7 @@ double LengthSearch::TokensError(uint32_t length) const {
 void LengthSearch::ForgetOthers() {
   tried_.ForgetAllBut(best_, trial_);
   credit_.Renew();
+  plain_credit_.Renew();
 }
 
 bool LengthSearch::IsJump(double mean) const {
@@ -300,38 +303,43 @@ void LengthSearch::Confirm(double mean) {
 }
 
 void LengthSearch::Steady(const ByShape& tokens, const ByShape& times, uint32_t sequences) {
-  credit_.Earn();
-  tried_.PhaseEnded();
   if (tried_[best_].trials == 0) tried_[best_].trials = 1;
+  const ByShape values = Values(tokens, times);
+  credit_.Earn(/*is_half=*/sequences > 1 && IsClear(values));
+  plain_credit_.Earn(/*is_half=*/true);  // these trials come beside the others
+  tried_.PhaseEnded();
   if (confirms_ == 0) tried_.Anchor(best_);
   const uint32_t before = best_;
-  Judge(tokens, times);
+  Judge(values);
   if (best_ != before) {
     tried_[before].fails = std::min(tried_[before].fails + 2, kMaxFails);
     tried_[before].since = 0;
     return;
   }
-  trial_ = NextTrial(tokens, times, sequences);
+  trial_ = NextTrial(values, times, BestShape(tokens, times), sequences);
   // The phase goes on under its number where nothing changes for the sequences.
   Clear();
   if (trial_ == best_) return;
-  const ByShape values = Values(tokens, times);
-  const ByShape all = tried_.Times(times, best_);
-  const double gain = values[trial_] - values[best_];
-  const double phases = gain < kHopeless ? 0.8 : 2.0;
-  double cost = phases * all[trial_] / all[best_] * std::max(1 - std::exp(gain), 0.02);
-  // What its last trial has cost says more than the model of a trial. No draft is never dear to try.
-  if (trial_ > 0) cost = std::max(cost, tried_[trial_].cost);
-  // One candidate is what many sequences take longest to come into step with, so its first trial may mislead. The
-  // second waits for no credit.
-  const bool is_second = trial_ == 1 && tried_[trial_].trials == 1;
-  if (!is_second && !credit_.Pays(cost, tried_[trial_].trials == 0)) return;
+  if (!IsPaid(trial_, values, times)) return;
   in_turn_ = sequences == 1 && trial_ > 0 && best_ > 0;
   Begin(Phase::kTrial);
   trial_cost_ = trial_lack_ = 0;
   repeats_ = {};
   best_tokens_ = tokens[best_];
   more_tokens_ = std::log(tokens[trial_] / tokens[best_]);
+}
+
+bool LengthSearch::IsPaid(uint32_t length, const ByShape& values, const ByShape& times) const {
+  // One candidate is what many sequences take longest to come into step with, so its first trial may mislead. The
+  // second waits for no credit.
+  if (length == 1 && tried_[length].trials == 1) return true;
+  const ByShape all = tried_.Times(times, best_);
+  const double gain = values[length] - values[best_];
+  const double phases = gain < kHopeless ? 0.8 : 2.0;
+  double cost = phases * all[length] / all[best_] * std::max(1 - std::exp(gain), 0.02);
+  // What its last trial has cost says more than the model of a trial. No draft is never dear to try.
+  if (length > 0) cost = std::max(cost, tried_[length].cost);
+  return (length == 0 ? plain_credit_ : credit_).Pays(cost, tried_[length].trials == 0);
 }
 
 void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
@@ -353,13 +361,15 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   const double gain = std::log(tokens[trial_] / tokens[best_]) - ratio;
   one.cost = cost;
   credit_.Charge(cost + lack, is_first);
+  if (trial_ == 0) plain_credit_.Charge(cost + lack, is_first);
   const uint32_t before = best_;
   Begin(Phase::kSteady);
-  Judge(tokens, times);
+  const ByShape values = Values(tokens, times);
+  Judge(values);
   if (best_ != before) {
     one.fails = one.open = 0;
     tried_[before].since = 0;
-  } else if (IsOpen(tokens, times) && one.open < kMaxOpen) {
+  } else if (IsOpen(values) && one.open < kMaxOpen) {
     ++one.open;
   } else {
     one.open = 0;
@@ -367,8 +377,7 @@ void LengthSearch::EndTrial(const ByShape& tokens, const ByShape& times, double 
   }
 }
 
-bool LengthSearch::IsOpen(const ByShape& tokens, const ByShape& times) const {
-  const ByShape values = Values(tokens, times);
+bool LengthSearch::IsOpen(const ByShape& values) const {
   return values[trial_] > values[best_] && tried_[trial_].error > kExact;
 }
 
@@ -380,8 +389,7 @@ ByShape LengthSearch::Values(const ByShape& tokens, const ByShape& times) const 
   return values;
 }
 
-void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
-  const ByShape values = Values(tokens, times);
+void LengthSearch::Judge(const ByShape& values) {
   uint32_t better = best_;
   for (uint32_t k = 0; k < kShapes; ++k) {
     if (tried_[k].trials > 0 && values[k] > values[better]) better = k;
@@ -407,6 +415,15 @@ void LengthSearch::Judge(const ByShape& tokens, const ByShape& times) {
   Begin(Phase::kSteady);
 }
 
+bool LengthSearch::IsClear(const ByShape& values) const {
+  if (best_ > 0) return false;
+  for (uint32_t k = 1; k < kShapes; ++k) {
+    const double error = tried_[k].trials == 0 ? 0 : std::hypot(tried_[k].error, TokensError(k));
+    if (values[k] + kClearErrors * error > values[0] - kClear) return false;
+  }
+  return true;
+}
+
 double LengthSearch::Wait(uint32_t length) const {
   const TriedShapes::Tried& one = tried_[length];
   if (one.trials == 0) return 0;
@@ -414,9 +431,8 @@ double LengthSearch::Wait(uint32_t length) const {
   return best_ == 0 ? wait * std::max(1.0, kWaitOfPlain * one.took) : wait;
 }
 
-uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times,
+uint32_t LengthSearch::NextTrial(const ByShape& values, const ByShape& times, uint32_t model,
                                  uint32_t sequences) const {
-  const ByShape values = Values(tokens, times);
   uint32_t likely = best_ == 0 ? 1 : 0;
   for (uint32_t k = 1; k < kShapes; ++k) {
     if (k != best_ && values[k] > values[likely]) likely = k;
@@ -427,13 +443,15 @@ uint32_t LengthSearch::NextTrial(const ByShape& tokens, const ByShape& times,
   for (uint32_t k = 2; best_ == 0 && sequences > 1 && k <= kShort; ++k) {
     if (tried_[k].trials == 0 && values[k] + kUnknownShort > values[best_]) return k;
   }
-  const uint32_t model = BestShape(tokens, times);
   uint32_t next = best_;
   double highest = -1e9;
-  for (uint32_t k = 0; k < kShapes; ++k) {
-    if (k == best_ || tried_[k].since < Wait(k)) continue;
+  const auto is_due = [this](uint32_t k) { return k != best_ && tried_[k].since >= Wait(k); };
+  // Whatever looks better does not keep none waiting: it may have to wait for its credit.
+  if (is_due(0) && IsPaid(0, values, times)) return 0;
+  for (uint32_t k = 1; k < kShapes; ++k) {
+    if (!is_due(k)) continue;
     const double bonus = tried_.Bonus(k);
-    const bool always = k <= 1 || k == model || tried_[k].left || (best_ == 0 && k == likely);
+    const bool always = k == 1 || k == model || tried_[k].left || (best_ == 0 && k == likely);
     if (!always && values[k] + bonus < values[best_]) continue;
     if (values[k] + bonus > highest) {
       highest = values[k] + bonus;

@@ -38,12 +38,14 @@
 // What trials cost is bounded. It is counted with the tokens that their rounds have brought: these are fewer than
 // estimated where drafts come late, because nobody had asked for any before. Rounds that end after their trial count, too.
 // First trials may cost some phases together. A further trial of a length waits until the steady rounds since have earned
-// it (trial_credit.h); but for the second one of one candidate, whose first may mislead. The wait doubles with each trial
-// of that length that changed nothing, and more often where it was clearly worse. It does not where the length seems
-// better, but by less than the error. Beside plain decoding it grows with the time that the last trial took: with many
-// sequences that is several phases, and more until they are in step again. None, one candidate, what the model takes for
-// the best, and once each length that was the best are tried again whatever their trials have shown, because the machine
-// may have been slow at that moment.
+// it (trial_credit.h); but for the second one of one candidate, whose first may mislead. Trials of none pay from a
+// credit of their own, and wait for nothing that others have cost. Several sequences earn half as much beside plain
+// decoding where no other length is near it. The wait doubles with each trial of that length that
+// changed nothing, and more often where it was clearly worse. It does not where the length seems better, but by less than
+// the error. Beside plain decoding it grows with the time that the last trial took: with many sequences that is several
+// phases, and more until they are in step again. None, one candidate, what the model takes for the best, and once each
+// length that was the best are tried again whatever their trials have shown, because the machine may have been slow at
+// that moment.
 //
 // Rounds that take twice as long all at once may be those of a draft that stands still for a moment, and whatever is tried
 // then looks better. So there is no trial before they have gone on for some phases. Only then the draft or the target has
@@ -139,11 +141,18 @@ class LengthSearch {
   // the tokens that were estimated; `lack`: of those of them that did not come, in phases, too.
   void EndTrial(const ByShape& tokens, const ByShape& times, double ratio, double error,
                 double cost, double lack = 0);
+  // Whether the credit suffices for a trial of the length.
+  bool IsPaid(uint32_t length, const ByShape& values, const ByShape& times) const;
   // Whether the trial that ended left it open if its length is the better one.
-  bool IsOpen(const ByShape& tokens, const ByShape& times) const;
-  void Judge(const ByShape& tokens, const ByShape& times);
-  uint32_t NextTrial(const ByShape& tokens, const ByShape& times, uint32_t sequences) const;
+  bool IsOpen(const ByShape& values) const;
+  void Judge(const ByShape& values);
+  // `model`: the shape that the model takes for the best.
+  uint32_t NextTrial(const ByShape& values, const ByShape& times, uint32_t model,
+                     uint32_t sequences) const;
+  // Whether plain decoding is the best, and no other length is near.
+  bool IsClear(const ByShape& values) const;
   double Wait(uint32_t length) const;
+  // Tokens a time of each length, the logarithm.
   ByShape Values(const ByShape& tokens, const ByShape& times) const;
 
   uint32_t best_;
@@ -177,8 +186,9 @@ class LengthSearch {
   double trial_cost_ = 0, trial_lack_ = 0;
   uint32_t left_ = 0;  // the best length before, and the mean time of its rounds
   double left_time_ = 0;
-  uint32_t confirms_ = 0;  // phases that are still compared with it
-  TrialCredit credit_;
+  uint32_t confirms_ = 0;     // phases that are still compared with it
+  TrialCredit credit_;        // charged with all trials
+  TrialCredit plain_credit_;  // with those of none
   TriedShapes tried_;
   ByShape token_errors_{};  // of the last Advance
 };

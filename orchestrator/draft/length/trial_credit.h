@@ -10,9 +10,9 @@ namespace tandem::orchestrator {
 
 class TrialCredit {
  public:
-  // A steady phase ended.
-  void Earn() {
-    earned_ = std::min(earned_ + kShare, kMaxEarned);
+  // A steady phase ended. `is_half`: half of the share is earned.
+  void Earn(bool is_half) {
+    earned_ = std::min(earned_ + (is_half ? kShare / 2 : kShare), kMaxEarned);
     first_ *= kFirstFade;
   }
   // Whether a trial that costs as much may begin.

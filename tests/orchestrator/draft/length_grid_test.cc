@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "orchestrator/draft/length/auto.h"
+#include "orchestrator/draft/length/fixed.h"
 #include "orchestrator/draft/length/heuristic.h"
 
 namespace tandem::orchestrator::length_grid_test {
@@ -95,6 +96,19 @@ TEST(LengthGrid, PromptsThatAreNotToldOfDo) {
     worst = std::min(worst, Measure(cell, Blind).ratio() / Measure(cell, Auto).ratio());
   }
   EXPECT_LT(worst, 0.9);
+}
+
+// Where no length is near plain decoding, trials of several sequences may cost half of what they may elsewhere.
+TEST(LengthGrid, NoneThatIsClearlyTheBestLosesLittleToTrials) {
+  double worst = 1;
+  for (const GridCell& cell : LengthGrid()) {
+    if (!absl::StartsWith(cell.name, "flat alpha 0.3") || cell.setting.sequences != 16) continue;
+    const double off = SimulatedSpeed(
+        cell.setting, [] { return std::make_unique<FixedLength>(0); }, 1'000, 20'000, /*seed=*/1);
+    const double speed = SimulatedSpeed(cell.setting, Auto(16), 5'000, 40'000, /*seed=*/1);
+    worst = std::min(worst, speed / off);
+  }
+  EXPECT_GE(worst, 0.995);
 }
 
 // A negative control: what a policy that looks at acceptance alone loses.
