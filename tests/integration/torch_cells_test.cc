@@ -1,15 +1,18 @@
 // Targets and drafts that LibTorch computes, in the services: texts against the target's
 // distribution, and a stream that is cut. The models are tiny Llamas, whose distributions the decoder
 // of model/ tells.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/acceptance/rule.h"
 #include "common/base/check.h"
 #include "common/sampling/token_history.h"
 #include "gtest/gtest.h"
+#include "orchestrator/accept/decide_function.h"
 #include "tests/integration/exactness_cells.h"
 #include "tests/netproxy/netproxy.h"
 #include "tests/support/paths.h"
@@ -50,28 +53,38 @@ TargetDistribution DecoderDistribution(const std::string& directory, uint32_t vo
   };
 }
 
-void ExpectTextsFollowTheTarget(const ExactnessCell& cell, int count) {
-  SCOPED_TRACE(cell.name);
+Judgement MeasureCell(const ExactnessCell& cell, int count,
+                      orchestrator::DecideFunction decide = {}) {
   const uint32_t vocabulary = cell.pair.vocabulary;
   const ScratchFolder folder;
   const std::string target = folder.path() + "/target";
   const std::string draft = folder.path() + "/draft";
   WriteTinyLlama(target, vocabulary, 1);
-  WriteTinyLlama(draft, vocabulary, 2);
+  // Of the seeds 2 to 8 the one whose draft agrees most with the target where the two agree least:
+  // at least 0.45 accepted tokens a text in every cell. With seed 2 it was 0.09 in cell Cold, so
+  // that an error in what follows an accepted token would hardly have shown.
+  WriteTinyLlama(draft, vocabulary, 8);
   ClusterOptions options = TableOptions(cell.pair);
   options.target_model = LoadTorch(target);
   options.draft_model = LoadTorch(draft);
+  options.decide = std::move(decide);
   InProcessCluster cluster(std::move(options));
   const TextsOptions texts = TextsOf(cell, count);
-  const Judgement judgement =
+  Judgement judgement =
       MeasureTexts(cluster, texts, vocabulary,
                    DecoderDistribution(target, vocabulary, texts.sampling, texts.prompt.size()));
+  EXPECT_TRUE(cluster.AllFreed());
+  return judgement;
+}
+
+void ExpectTextsFollowTheTarget(const ExactnessCell& cell, int count) {
+  SCOPED_TRACE(cell.name);
+  const Judgement judgement = MeasureCell(cell, count);
   SCOPED_TRACE(judgement.ToString());
   EXPECT_TRUE(judgement.joint.Passes());
   EXPECT_TRUE(judgement.rest.Passes());
   EXPECT_GT(judgement.accepted, judgement.texts / 10);
   EXPECT_GT(judgement.rejected_rounds, judgement.texts / 10);
-  EXPECT_TRUE(cluster.AllFreed());
 }
 
 class TorchCellsFullTest : public ::testing::TestWithParam<ExactnessCell> {};
@@ -84,15 +97,40 @@ INSTANTIATE_TEST_SUITE_P(Cells, TorchCellsFullTest, ::testing::ValuesIn(Exactnes
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Each rule once; truncation, lists, penalties and ends among them.
-TEST(TorchCellsTest, SomeFollowTheTarget) {
-  int cells = 0;
+std::vector<ExactnessCell> SomeCells() {
+  std::vector<ExactnessCell> cells;
   for (const ExactnessCell& cell : ExactnessCells()) {
     const std::string name = cell.name;
-    if (name != "PlainOne" && name != "TopPWarmDraft" && name != "MixColdDraft") continue;
-    ++cells;
-    ExpectTextsFollowTheTarget(cell, 600);
+    if (name == "PlainOne" || name == "TopPWarmDraft" || name == "MixColdDraft") {
+      cells.push_back(cell);
+    }
   }
-  EXPECT_EQ(cells, 3);
+  TANDEM_CHECK(cells.size() == 3);
+  return cells;
+}
+
+TEST(TorchCellsTest, SomeFollowTheTarget) {
+  for (const ExactnessCell& cell : SomeCells()) ExpectTextsFollowTheTarget(cell, 600);
+}
+
+// The control: one in five of the candidates that should be rejected stands.
+TEST(TorchCellsTest, ControlCandidatesThatStandWronglyAreCaught) {
+  for (const ExactnessCell& cell : SomeCells()) {
+    SCOPED_TRACE(cell.name);
+    const Judgement judgement =
+        MeasureCell(cell, 2400,
+                    [](acceptance::Rule rule, absl::Span<const acceptance::Entry> entries,
+                       absl::Span<const double> uniforms) {
+                      std::vector<acceptance::Entry> wrong(entries.begin(), entries.end());
+                      for (acceptance::Entry& entry : wrong) {
+                        if (!entry.next_token.has_value()) continue;  // a block cannot end here
+                        entry.accept_probability = std::max(entry.accept_probability, 0.2);
+                      }
+                      return acceptance::Decide(rule, wrong, uniforms);
+                    });
+    SCOPED_TRACE(judgement.ToString());
+    EXPECT_TRUE(judgement.joint.ControlIsCaught() || judgement.rest.ControlIsCaught());
+  }
 }
 
 // The stream to the target breaks in the middle: what comes after it is what would have come.
