@@ -3,7 +3,7 @@
 //   LoadSource source(channels);
 //   LoadRun run = source.Run(plan);
 //
-// A run has four parts:
+// A run has five parts:
 //
 // - Fill: the first requests start at the same time. This part ends when each has written twice: by then its prompt
 //   was read by all who read it.
@@ -12,6 +12,7 @@
 // - Tail: ended requests are still replaced, so that the load stays the same, until the last
 //   request of the window has ended. So tokens are counted here, too: with many requests at once
 //   the tail may be as long as the window.
+// - Over: the target's device is asked how it was used, as before the window. Nothing counts.
 // - Cut: what still runs is cancelled. It counts neither as a failure nor as a record.
 #pragma once
 
