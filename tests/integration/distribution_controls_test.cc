@@ -89,17 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A cell whose blocks are sampled, with a fault that it must see.
 Control CellWithFault(const char* name) {
-  for (const ExactnessCell& cell : ExactnessCells()) {
-    if (std::string(cell.name) != name) continue;
-    return {absl::StrCat("SameUniformsIn", name),
-            TextsOf(cell, UsualTexts(cell)),
-            DraftFault::kNone,
-            JudgeFault::kSameUniformsEachRound,
-            false,
-            cell.pair};
-  }
-  ADD_FAILURE() << name;
-  return {};
+  const ExactnessCell& cell = ExactnessCellNamed(name);
+  return {absl::StrCat("SameUniformsIn", name),
+          TextsOf(cell, UsualTexts(cell)),
+          DraftFault::kNone,
+          JudgeFault::kSameUniformsEachRound,
+          false,
+          cell.pair};
 }
 
 class FaultTest : public ::testing::TestWithParam<Control> {};

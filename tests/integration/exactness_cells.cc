@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace tandem::testing {
 namespace {
 
@@ -104,6 +106,14 @@ const std::vector<ExactnessCell>& ExactnessCells() {
       {"MixByVerdict", kBlock, kByVerdict, kPromptLookup, kEnds, kOfSeven, Mix()},
   };
   return cells;
+}
+
+const ExactnessCell& ExactnessCellNamed(absl::string_view name) {
+  const std::vector<ExactnessCell>& cells = ExactnessCells();
+  const auto cell = std::find_if(cells.begin(), cells.end(),
+                                 [&](const ExactnessCell& other) { return other.name == name; });
+  TANDEM_CHECK(cell != cells.end());
+  return *cell;
 }
 
 void PrintTo(const ExactnessCell& cell, std::ostream* out) { *out << cell.name; }

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "tests/integration/distribution.h"
 #include "tests/integration/table_pair.h"
 
@@ -44,6 +45,8 @@ struct ExactnessCell {
 void PrintTo(const ExactnessCell& cell, std::ostream* out);
 
 const std::vector<ExactnessCell>& ExactnessCells();
+// CHECKs that there is one.
+const ExactnessCell& ExactnessCellNamed(absl::string_view name);
 
 // Texts that a cell has where nobody says otherwise: as many as show the faults that are planted into
 // its rule (distribution_controls_test.cc). Those of rule block show late, and the weakest in sampled
