@@ -74,6 +74,7 @@ void ThreadTeam::Wake(int member) {
 }
 
 void ThreadTeam::Begin() {
+  placement_.KeepOffThisCore(workers_);
   begun_ = Now();
   waited_ = 0;
   // All arrived at the last run's end: the count stands still, and everyone starts from it.
@@ -122,6 +123,7 @@ void ThreadTeam::WaitLong(uint32_t wanted) {
 }
 
 void ThreadTeam::Work(int member) {
+  AskForShortSlices();
   Member& me = members_[member];
   uint32_t seen = 0;
   while (true) {

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "model/cpu/core_placement.h"
+
 namespace tandem::model::cpu {
 
 // When a team is worth its waiting. Where the others get no core (two services share two), a run by
@@ -39,6 +41,8 @@ class RunAlone {
 // Waiting: a member spins for some microseconds, then yields, then sleeps until the last one comes,
 // so that a member without a core gets one (two services may share two cores). Between runs the
 // workers sleep after a short spin.
+//
+// Cores: workers are kept off the core of member 0, and ask for short time slices (core_placement.h).
 class ThreadTeam {
  public:
   enum class Policy { kAlwaysAll, kAloneWhenCrowded };
@@ -104,8 +108,9 @@ class ThreadTeam {
   const Policy policy_;
   int active_ = 1;
   RunAlone alone_;
-  int64_t begun_ = 0;   // nanoseconds of the steady clock
-  int64_t waited_ = 0;  // by member 0 in this run, beyond spinning
+  CorePlacement placement_;  // of the workers
+  int64_t begun_ = 0;        // nanoseconds of the steady clock
+  int64_t waited_ = 0;       // by member 0 in this run, beyond spinning
   void (*call_)(void*, int) = nullptr;
   void* argument_ = nullptr;
   alignas(64) std::atomic<uint32_t> arrivals_{0};  // wraps around
