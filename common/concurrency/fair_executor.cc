@@ -1,5 +1,8 @@
 #include "common/concurrency/fair_executor.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -7,6 +10,16 @@
 #include "common/base/check.h"
 
 namespace tandem::concurrency {
+namespace {
+
+// That the calling thread has had.
+absl::Duration ThreadProcessorTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+}  // namespace
 
 FairExecutor::FairExecutor(Executor& executor, size_t max_running)
     : executor_(executor), max_running_(max_running) {
@@ -49,9 +62,11 @@ void FairExecutor::RunNext() {
       ++running_;
     }
     const auto run = [this, next](bool on_executor) {
+      const bool rests = on_executor && next->rest > absl::ZeroDuration();
+      const absl::Duration begin = rests ? ThreadProcessorTime() : absl::ZeroDuration();
       next->task();
       next->task = nullptr;
-      if (on_executor && next->rest > absl::ZeroDuration()) absl::SleepFor(next->rest);
+      if (rests) absl::SleepFor(std::max(next->rest, ThreadProcessorTime() - begin));
       OnEnded();
     };
     if (!executor_.Post([run] { run(true); })) run(false);

@@ -31,7 +31,9 @@ class FairExecutor {
   // this thread or another one if the executor is closed.
   //
   // `rest`: how long the executor's thread sleeps after the task, before the next one of anybody. So
-  // it bounds how often such tasks come, where each also costs something that has no turns.
+  // it bounds how often such tasks come, where each also costs something that has no turns. Where it
+  // is not zero, the thread sleeps at least as long as the task computed (processor time): such
+  // tasks take half of a core at most.
   void Post(const std::string& client, Task task, absl::Duration rest = absl::ZeroDuration())
       TANDEM_EXCLUDES(mutex_);
 

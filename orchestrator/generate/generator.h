@@ -59,9 +59,10 @@ struct CallContext {
 // Bytes of a message. What is longer takes long to parse and to tokenise.
 inline constexpr size_t kLongRequest = 16384;
 
-// How long a worker rests after a long request. To read one costs the threads that carry the rounds
-// of others, which know no turns: half a millisecond for 1 MiB, where tokenising takes 400. So a
-// worker takes at most 64 MiB a second, also of requests that are refused at once.
+// How long a worker rests at least after a long request (FairExecutor: and as long as it computed).
+// To read one costs the threads that carry the rounds of others, which know no turns: half a
+// millisecond for 1 MiB. So a worker takes at most 64 MiB a second, also of requests that are refused
+// at once.
 inline absl::Duration RestAfter(size_t bytes) {
   return absl::Nanoseconds(static_cast<int64_t>(bytes) * 15);
 }

@@ -1,5 +1,7 @@
 #include "common/concurrency/fair_executor.h"
 
+#include <time.h>
+
 #include <atomic>
 #include <deque>
 #include <string>
@@ -69,6 +71,31 @@ TEST(FairExecutorTest, AfterATaskTheThreadMayRest) {
   ASSERT_EQ(executor.tasks.size(), 1u);
   executor.RunOne();
   EXPECT_GE(next - ran, kRest);
+}
+
+TEST(FairExecutorTest, AThreadThatRestsDoesSoAsLongAsTheTaskComputed) {
+  constexpr absl::Duration kComputed = absl::Milliseconds(30);
+  const auto compute = [&] {
+    timespec begin{}, now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do {
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while (absl::DurationFromTimespec(now) - absl::DurationFromTimespec(begin) < kComputed);
+  };
+  ManualExecutor executor;
+  FairExecutor fair(executor, 1);
+  absl::Time computed, rested;
+  fair.Post(
+      "one",
+      [&] {
+        compute();
+        computed = absl::Now();
+      },
+      absl::Nanoseconds(1));
+  fair.Post("two", [&] { rested = absl::Now(); });
+  executor.RunOne();
+  executor.RunOne();
+  EXPECT_GE(rested - computed, kComputed);
 }
 
 TEST(FairExecutorTest, AClosedExecutorsTasksRunAllTheSame) {
