@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -104,6 +105,7 @@ class Attack {
           const std::string answer = ask();
           if (!absl::StrContains(answer, refusal)) {
             ADD_FAILURE() << answer;
+            failed_ = true;
             return;
           }
           ++refused_;
@@ -116,10 +118,12 @@ class Attack {
     for (std::thread& thread : threads_) thread.join();
   }
   int refused() const { return refused_; }
+  bool failed() const { return failed_; }  // something else was answered
 
  private:
   std::atomic<bool> over_{false};
   std::atomic<int> refused_{0};
+  std::atomic<bool> failed_{false};
   std::vector<std::thread> threads_;
 };
 
@@ -146,17 +150,19 @@ class PromptAttackTest : public AttackTest {
     return took[took.size() / 2];
   }
 
-  // The median beside such prompts, in times of the median without them. Both are measured in turn,
+  // The median beside such prompts, in times of the median without them; infinite if a prompt was
+  // not refused as it should be. Both are measured in turn,
   // so that a machine which slows down for a while slows both.
   double TimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
                       const std::string& refusal) {
     Times alone, attacked;
     double prompts = 0;
     absl::Duration beside;
-    for (int turn = 0; turn < kTurns && !HasFailure(); ++turn) {
+    for (int turn = 0; turn < kTurns; ++turn) {
       Serve(alone);
       Attack attack(attacker, refusal);
-      EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || HasFailure(); }));
+      EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || attack.failed(); }));
+      if (attack.failed()) return std::numeric_limits<double>::infinity();
       const int before = attack.refused();
       const absl::Time begin = absl::Now();
       Serve(attacked);
