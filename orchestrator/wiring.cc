@@ -54,7 +54,7 @@ namespace {
 
 // Long prompts have half of the processors at most, and stand back where others want those.
 int LongPromptThreads() { return std::max(1, process::ThisMachine().cpus / 2); }
-constexpr int kStandBack = 15;
+constexpr int kStandBack = 19;
 
 std::shared_ptr<const TokenizerIdentity> Identify(
     const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer) {
