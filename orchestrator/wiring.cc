@@ -18,6 +18,7 @@
 #include "common/base/version.h"
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
+#include "common/concurrency/thread_cpu_clock.h"
 #include "common/concurrency/worker_pool.h"
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
@@ -35,7 +36,6 @@
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/generator.h"
 #include "orchestrator/log/request_log.h"
-#include "orchestrator/loop/thread_cpu_clock.h"
 #include "orchestrator/metrics/families.h"
 #include "orchestrator/metrics/orchestrator_metrics.h"
 #include "orchestrator/openai/openai_service.h"
@@ -315,7 +315,7 @@ class Wired final : public Orchestrator {
   const transport::ChannelSecurity security_;
   const std::unique_ptr<security::BearerTokens> tokens_;  // null: everybody may call
   concurrency::SteadyClock clock_;
-  ThreadCpuClock cpu_clock_;
+  concurrency::ThreadCpuClock cpu_clock_;
   concurrency::ThreadTimers timers_{"loop-timers"};
   concurrency::WorkerPool workers_{"requests", process::ThisMachine().cpus};
   concurrency::WorkerPool long_prompt_workers_{"long-prompts", LongPromptThreads(), kStandBack};

@@ -1,25 +1,15 @@
 #include "common/concurrency/fair_executor.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/concurrency/instant.h"
+#include "common/concurrency/thread_cpu_clock.h"
 
 namespace tandem::concurrency {
-namespace {
-
-// That the calling thread has had.
-absl::Duration ThreadProcessorTime() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return absl::DurationFromTimespec(time);
-}
-
-}  // namespace
 
 FairExecutor::FairExecutor(Executor& executor, size_t max_running)
     : executor_(executor), max_running_(max_running) {
@@ -62,11 +52,13 @@ void FairExecutor::RunNext() {
       ++running_;
     }
     const auto run = [this, next](bool on_executor) {
-      const bool rests = on_executor && next->rest > absl::ZeroDuration();
-      const absl::Duration begin = rests ? ThreadProcessorTime() : absl::ZeroDuration();
+      const ThreadCpuClock clock;
+      const Instant begin = clock.Now();
       next->task();
       next->task = nullptr;
-      if (rests) absl::SleepFor(std::max(next->rest, ThreadProcessorTime() - begin));
+      if (on_executor && next->rest > absl::ZeroDuration()) {
+        absl::SleepFor(std::max(next->rest, clock.Now() - begin));
+      }
       OnEnded();
     };
     if (!executor_.Post([run] { run(true); })) run(false);

@@ -151,8 +151,8 @@ class PromptAttackTest : public AttackTest {
   }
 
   // The median beside such prompts, in times of the median without them; infinite if a prompt was
-  // not refused as it should be. Both are measured in turn,
-  // so that a machine which slows down for a while slows both.
+  // not refused as it should be. Both are measured in turn, so that a machine which slows down for a
+  // while slows both.
   double TimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
                       const std::string& refusal) {
     Times alone, attacked;

@@ -1,7 +1,5 @@
 #include "common/concurrency/fair_executor.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <deque>
 #include <string>
@@ -11,6 +9,8 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/concurrency/instant.h"
+#include "common/concurrency/thread_cpu_clock.h"
 #include "common/concurrency/worker_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -75,20 +75,16 @@ TEST(FairExecutorTest, AfterATaskTheThreadMayRest) {
 
 TEST(FairExecutorTest, AThreadThatRestsDoesSoAsLongAsTheTaskComputed) {
   constexpr absl::Duration kComputed = absl::Milliseconds(30);
-  const auto compute = [&] {
-    timespec begin{}, now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
-    do {
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    } while (absl::DurationFromTimespec(now) - absl::DurationFromTimespec(begin) < kComputed);
-  };
   ManualExecutor executor;
   FairExecutor fair(executor, 1);
   absl::Time computed, rested;
   fair.Post(
       "one",
       [&] {
-        compute();
+        const ThreadCpuClock clock;
+        const Instant begin = clock.Now();
+        while (clock.Now() - begin < kComputed) {
+        }
         computed = absl::Now();
       },
       absl::Nanoseconds(1));

@@ -3,18 +3,19 @@
 
 #include <time.h>
 
+#include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 
-namespace tandem::orchestrator {
+namespace tandem::concurrency {
 
 // Two readings can be compared if they are of one thread with no other work between them.
-class ThreadCpuClock final : public concurrency::Clock {
+class ThreadCpuClock final : public Clock {
  public:
-  concurrency::Instant Now() const override {
+  Instant Now() const override {
     timespec now = {};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return concurrency::Instant(absl::DurationFromTimespec(now));
+    return Instant(absl::DurationFromTimespec(now));
   }
 };
 
-}  // namespace tandem::orchestrator
+}  // namespace tandem::concurrency
