@@ -1,6 +1,7 @@
 #include "common/base/json.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,41 @@ std::string Quoted(absl::string_view text) {
   return Node(std::string(text)).dump(-1, ' ', false, Node::error_handler_t::replace);
 }
 
+// Looks for a name that an object has twice. It keeps the names of the objects that are open.
+class RepeatedNames final : public nlohmann::json_sax<Node> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Node::binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const Node::exception&) override { return false; }
+
+  bool start_object(size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (open_.back().insert(name).second) return true;
+    repeated_ = std::move(name);
+    return false;
+  }
+
+  const std::optional<std::string>& repeated() const { return repeated_; }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  std::optional<std::string> repeated_;
+};
+
 }  // namespace
 
 absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text, std::optional<int> max_depth) {
@@ -39,6 +75,12 @@ absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text, std::optional
   }
   if (node->is_discarded()) return absl::InvalidArgumentError("not JSON");
   return JsonValue(node);
+}
+
+std::optional<std::string> RepeatedJsonName(absl::string_view text) {
+  RepeatedNames names;
+  Node::sax_parse(text.begin(), text.end(), &names);
+  return names.repeated();
 }
 
 JsonValue JsonValue::Part(const void* node) const {

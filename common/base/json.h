@@ -61,6 +61,11 @@ class JsonValue {
   std::shared_ptr<const void> node_;  // keeps the document; null: a null of none
 };
 
+// The first member's name that an object in this JSON text has twice; absent: there is none, or the
+// text is not JSON. Parsers disagree on which of the two counts, so text of clients is refused for it.
+// Takes time and memory as Parse does.
+std::optional<std::string> RepeatedJsonName(absl::string_view text);
+
 class JsonObject;
 
 // A value as JSON text on one line. C++ values convert to it without a cast, so that members can be

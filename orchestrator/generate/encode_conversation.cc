@@ -14,10 +14,17 @@ namespace {
 
 constexpr int kMaxDepth = 64;  // of nesting; schemas of tools have a few levels
 
+absl::Status CheckNames(absl::string_view field, absl::string_view json) {
+  const auto name = base::RepeatedJsonName(json);
+  if (!name.has_value()) return absl::OkStatus();
+  return Invalid(field, ": has \"", *name, "\" twice in one object");
+}
+
 absl::StatusOr<std::string> Object(const std::string& field, const std::string& json) {
   const absl::StatusOr<base::JsonValue> value = base::JsonValue::Parse(json, kMaxDepth);
   if (!value.ok()) return Invalid(field, ": ", value.status().message());
   if (!value->IsObject()) return Invalid(field, ": must be a JSON object");
+  TANDEM_RETURN_IF_ERROR(CheckNames(field, json));
   return json;
 }
 
@@ -74,6 +81,7 @@ absl::StatusOr<std::vector<uint32_t>> EncodeConversation(
   input.messages = messages;
   input.tools = tools;
   input.arguments = conversation.template_arguments();
+  TANDEM_RETURN_IF_ERROR(CheckNames("template_arguments", conversation.template_arguments()));
   if (conversation.has_add_generation_prompt()) {
     input.add_generation_prompt = conversation.add_generation_prompt();
   }

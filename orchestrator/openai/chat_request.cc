@@ -26,13 +26,27 @@ void CheckContent(Fields& fields) {
   }
 }
 
+// A call's arguments are JSON in a text, which templates get as an object.
+void CheckToolCalls(Fields& fields) {
+  const auto calls = fields.Any("tool_calls");
+  if (!calls.has_value()) return;
+  if (!calls->IsArray()) return fields.Fail("tool_calls", "is not a list");
+  for (size_t i = 0; i < calls->size(); ++i) {
+    const auto arguments = (*calls)[i]["function"]["arguments"].String();
+    const auto name = base::RepeatedJsonName(arguments.value_or(""));
+    if (!name.has_value()) continue;
+    return fields.Fail(absl::StrCat("tool_calls[", i, "].function.arguments"),
+                       absl::StrCat("has '", name->substr(0, kMaxShownName),
+                                    "' twice in one object: give it once"));
+  }
+}
+
 void CheckMessage(const base::JsonValue& message, size_t index, Fields& fields) {
   Fields its(message, absl::StrCat("messages[", index, "]."));
-  if (!its.Text("role").has_value()) its.Fail("role", "is missing");
+  if (!its.Text("role").has_value()) its.Missing("role", "is missing");
   CheckContent(its);
   for (const char* name : {"name", "reasoning_content", "tool_call_id"}) its.Text(name);
-  const auto calls = its.Any("tool_calls");
-  if (calls.has_value() && !calls->IsArray()) its.Fail("tool_calls", "is not a list");
+  CheckToolCalls(its);
   its.Refuse({"audio", "function_call", "refusal"});
   its.Inert({"annotations"});
   // An answer that is sent back as it came has these besides.
@@ -42,7 +56,7 @@ void CheckMessage(const base::JsonValue& message, size_t index, Fields& fields) 
 
 void ReadMessages(Fields& fields, Conversation& to) {
   const auto messages = fields.Any("messages");
-  if (!messages.has_value()) return fields.Fail("messages", "is missing");
+  if (!messages.has_value()) return fields.Missing("messages", "is missing");
   if (!messages->IsArray() || messages->size() == 0) {
     return fields.Fail("messages", "is not a list of messages, at least one");
   }

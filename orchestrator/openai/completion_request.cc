@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/messages/parse.h"
+#include "orchestrator/openai/error.h"
 #include "orchestrator/openai/json_shape.h"
 
 namespace tandem::orchestrator {
@@ -20,7 +21,7 @@ constexpr uint64_t kMaxTop = 20;
 // A text, a list of ids, or a list of one of these.
 void ReadPrompt(Fields& fields, v1::GenerateRequest& to) {
   std::optional<base::JsonValue> prompt = fields.Any("prompt");
-  if (!prompt.has_value()) return fields.Fail("prompt", "is missing: give a text or token ids");
+  if (!prompt.has_value()) return fields.Missing("prompt", "is missing: give a text or token ids");
   const bool is_list = prompt->IsArray() && prompt->size() > 0 && !(*prompt)[0].Number();
   if (is_list && prompt->size() > 1) {
     return fields.Fail("prompt", absl::StrCat("has ", prompt->size(),
@@ -50,6 +51,11 @@ absl::StatusOr<base::JsonValue> ParseBody(absl::string_view body) {
     return absl::InvalidArgumentError(absl::StrCat("the body would take ", shape.bytes,
                                                    " bytes of memory; at most ",
                                                    messages::kMaxParsedBytes));
+  }
+  if (const auto name = base::RepeatedJsonName(body)) {
+    const std::string shown = name->substr(0, kMaxShownName);
+    return FieldError(shown, absl::StrCat("the body has the parameter '", shown,
+                                          "' twice in one object: give it once"));
   }
   absl::StatusOr<base::JsonValue> value = base::JsonValue::Parse(body);
   if (!value.ok()) return absl::InvalidArgumentError("the body is not JSON in UTF-8");

@@ -17,6 +17,7 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr absl::string_view kFieldPayload = "tandem.v1.field";
+constexpr absl::string_view kCodePayload = "tandem.v1.code";
 
 // A path of GenerateRequest, and the field's name over HTTP; empty: the prompt's. Longer paths stand
 // before their beginnings.
@@ -104,9 +105,11 @@ std::pair<int, absl::string_view> CodeAndType(absl::StatusCode code) {
 
 }  // namespace
 
-absl::Status FieldError(absl::string_view field, absl::string_view message) {
+absl::Status FieldError(absl::string_view field, absl::string_view message,
+                        absl::string_view code) {
   absl::Status status = absl::InvalidArgumentError(message);
   status.SetPayload(kFieldPayload, absl::Cord(field));
+  if (!code.empty()) status.SetPayload(kCodePayload, absl::Cord(code));
   return status;
 }
 
@@ -114,6 +117,7 @@ absl::Status ModelNotFound(absl::string_view asked, absl::string_view served) {
   absl::Status status = absl::NotFoundError(
       absl::StrCat("model \"", asked, "\" is not served: there is \"", served, "\""));
   status.SetPayload(kFieldPayload, absl::Cord("model"));
+  status.SetPayload(kCodePayload, absl::Cord("model_not_found"));
   return status;
 }
 
@@ -129,7 +133,6 @@ ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
   }
   if (const auto field = status.GetPayload(kFieldPayload)) {
     error.param = std::string(*field);
-    if (code == 404) error.name = "model_not_found";
   } else if (absl::IsInvalidArgument(status)) {
     NameField(error, prompt);
   } else if (code == 401) {
@@ -137,6 +140,7 @@ ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
   } else if (code == 429) {
     error.name = "rate_limit_exceeded";
   }
+  if (const auto name = status.GetPayload(kCodePayload)) error.name = std::string(*name);
   return error;
 }
 

@@ -13,8 +13,10 @@
 
 namespace tandem::orchestrator {
 
-// INVALID_ARGUMENT about a field of the request's body. `message` begins with the field's name.
-absl::Status FieldError(absl::string_view field, absl::string_view message);
+// INVALID_ARGUMENT about a field of the request's body, which `message` names. `code` of the body;
+// empty: null.
+absl::Status FieldError(absl::string_view field, absl::string_view message,
+                        absl::string_view code = "");
 
 // NOT_FOUND about `model`: a model that is not the one that is served.
 absl::Status ModelNotFound(absl::string_view asked, absl::string_view served);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/flags/nearest_name.h"
 #include "orchestrator/openai/error.h"
 
 namespace tandem::orchestrator {
@@ -70,7 +71,8 @@ void Fields::Inert(std::initializer_list<absl::string_view> names) {
 
 void Fields::Refuse(std::initializer_list<absl::string_view> names, absl::string_view otherwise) {
   for (absl::string_view name : names) {
-    if (!Any(name).has_value()) continue;
+    refused_.emplace(name);
+    if (object_[name].IsNull()) continue;
     Fail(name, absl::StrCat("is not served", otherwise.empty() ? "" : ": ", otherwise));
   }
 }
@@ -91,14 +93,39 @@ void Fields::Keep(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
+void Fields::Missing(absl::string_view name, absl::string_view what) {
+  const std::string field = absl::StrCat(prefix_, name);
+  if (missing_.ok()) missing_ = FieldError(field, absl::StrCat(field, " ", what));
+}
+
+void Fields::Suggest(const Fields& other) {
+  for (const std::string& name : other.asked_) elsewhere_.emplace(name, other.prefix_ + name);
+}
+
+std::string Fields::NearestTo(absl::string_view name) const {
+  std::vector<std::string> names(asked_.begin(), asked_.end());
+  for (const auto& [other, path] : elsewhere_) names.push_back(other);
+  const std::string nearest = flags::NearestName(name, names);
+  if (nearest.empty() || asked_.find(nearest) != asked_.end()) {
+    return nearest.empty() ? nearest : prefix_ + nearest;
+  }
+  return elsewhere_.at(nearest);
+}
+
 absl::Status Fields::Finish() {
   if (!status_.ok()) return status_;
   for (const auto& [name, value] : object_.Members()) {
-    if (asked_.find(name) != asked_.end() || value.IsNull()) continue;
-    // Names are the client's own; a long one is cut.
-    Fail(name.substr(0, 64), "is not known here: docs/http.md lists what is served");
-    break;
+    if (asked_.count(name) + refused_.count(name) > 0 || value.IsNull()) continue;
+    const std::string shown = name.substr(0, kMaxShownName);
+    const std::string field = absl::StrCat(prefix_, shown);
+    const std::string nearest = NearestTo(shown);
+    const std::string hint =
+        nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)");
+    status_ = FieldError(field, absl::StrCat("unknown parameter '", field, "'", hint),
+                         "unknown_parameter");
+    return status_;
   }
+  status_ = missing_;
   return status_;
 }
 

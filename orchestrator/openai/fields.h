@@ -7,8 +7,10 @@
 //   TANDEM_RETURN_IF_ERROR(fields.Finish());
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +21,9 @@
 #include "common/base/json.h"
 
 namespace tandem::orchestrator {
+
+// Names are the client's own: errors show so many bytes of one.
+inline constexpr size_t kMaxShownName = 64;
 
 // Not thread-safe. A member that is null counts as one that is not there.
 class Fields {
@@ -45,17 +50,27 @@ class Fields {
 
   // Keeps "NAME " + `what`, unless something was wrong before.
   void Fail(absl::string_view name, absl::string_view what);
+  // As Fail, for a member that is not there: a name that nobody has asked for comes before it, because
+  // it may be a wrong spelling of this one.
+  void Missing(absl::string_view name, absl::string_view what);
   void Keep(absl::Status status);
 
   bool ok() const { return status_.ok(); }
-  // What was wrong first; else a member that nobody has asked for.
+  // Whoever writes a member of `other` here is told where it belongs.
+  void Suggest(const Fields& other);
+  // What was wrong first; else a member that nobody has asked for; else one that is missing.
   absl::Status Finish();
 
  private:
   const base::JsonValue object_;
   const std::string prefix_;
+  std::string NearestTo(absl::string_view name) const;
+
   std::set<std::string, std::less<>> asked_;
+  std::set<std::string, std::less<>> refused_;
+  std::map<std::string, std::string> elsewhere_;  // a name, and with the prefix of its object
   absl::Status status_;
+  absl::Status missing_;
 };
 
 // A list of token ids; absent: `value` is something else.

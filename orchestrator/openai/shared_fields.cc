@@ -207,11 +207,10 @@ void ReadSharedFields(Fields& fields, CompletionRequest& to) {
     to.wire.set_samples(static_cast<uint32_t>(*samples));
   }
   to.return_token_ids = fields.Bool("return_token_ids").value_or(false);
-  if (const auto ours = fields.Object("tandem")) {
-    Fields of_tandem(*ours, "tandem.");
-    ReadTandemFields(of_tandem, to.wire, to.timeout);
-    fields.Keep(of_tandem.Finish());
-  }
+  Fields of_tandem(fields.Object("tandem").value_or(base::JsonValue()), "tandem.");
+  ReadTandemFields(of_tandem, to.wire, to.timeout);
+  fields.Keep(of_tandem.Finish());
+  fields.Suggest(of_tandem);
   if (const auto format = fields.Object("response_format")) {
     if ((*format)["type"].String() != "text") {
       fields.Fail("response_format", "is served only as {\"type\": \"text\"}");

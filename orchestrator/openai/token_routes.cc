@@ -42,7 +42,7 @@ absl::StatusOr<TokenizeBody> ParseTokenize(const base::JsonValue& body,
       parsed.request.set_add_special_tokens(*special);
     }
   } else {
-    fields.Fail("prompt", "is missing: give a text, or messages");
+    fields.Missing("prompt", "is missing: give a text, or messages");
   }
   parsed.request.set_token_bytes(fields.Bool("return_token_strs").value_or(false));
   TANDEM_RETURN_IF_ERROR(fields.Finish());
@@ -67,7 +67,7 @@ absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(const base::JsonValue& bod
   Fields fields(body);
   TANDEM_RETURN_IF_ERROR(CheckModel(fields, model_name));
   const std::optional<std::vector<uint32_t>> ids = fields.Ids("tokens");
-  if (!ids.has_value()) fields.Fail("tokens", "is missing: give a list of token ids");
+  if (!ids.has_value()) fields.Missing("tokens", "is missing: give a list of token ids");
   TANDEM_RETURN_IF_ERROR(fields.Finish());
   v1::DetokenizeRequest request;
   request.mutable_token_ids()->Add(ids->begin(), ids->end());

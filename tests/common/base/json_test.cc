@@ -60,6 +60,17 @@ TEST(JsonValueTest, WhatIsNoJsonAndWhatIsTooDeepAreErrors) {
   EXPECT_EQ(JsonValue::Parse(deep, 7).status().code(), absl::StatusCode::kOutOfRange);
 }
 
+TEST(RepeatedJsonNameTest, IsFoundWithinOneObjectAlone) {
+  for (const char* text : {R"({"a": 1, "b": 2, "a": 1})", R"({"x": [{"a": {"a": 1}, "a": 2}]})",
+                           R"({"a": 1, "\u0061": null})"}) {
+    EXPECT_EQ(RepeatedJsonName(text), "a") << text;
+  }
+  for (const char* text : {"", "{", "[1]", R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})",
+                           R"({"a": "a", "A": "\"a\": 1"})"}) {
+    EXPECT_EQ(RepeatedJsonName(text), std::nullopt) << text;
+  }
+}
+
 TEST(JsonTextTest, IsReadBackAsItWasWritten) {
   JsonObject object = {
       {"z", 1}, {"a", "quote \" and line\n"}, {"list", JsonText::Array(std::string("ab"))}};

@@ -69,11 +69,16 @@ TEST_F(EncodeConversationTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Prompt("x"), StartsWith("template_arguments: must be an object"));
   conversation_.set_template_arguments(R"({"tools": []})");
   EXPECT_THAT(Prompt("x"), StartsWith("template_arguments: tools has a field of its own"));
+  conversation_.set_template_arguments(R"({"x": {"name": 1, "name": 2}})");
+  EXPECT_THAT(Prompt("x"), StartsWith("template_arguments: has \"name\" twice"));
   conversation_.clear_template_arguments();
   conversation_.add_tools("[1]");
   EXPECT_THAT(Prompt("x"), StartsWith("tools[0]: must be a JSON object"));
   conversation_.set_tools(0, "{}, {}");
   EXPECT_THAT(Prompt("x"), StartsWith("tools[0]: "));
+  conversation_.clear_tools();
+  conversation_.add_tools(R"({"type": "function", "type": "x"})");
+  EXPECT_THAT(Prompt("x"), StartsWith("tools[0]: has \"type\" twice"));
   conversation_.clear_tools();
   conversation_.mutable_messages(0)->add_tool_calls()->set_arguments("{");
   EXPECT_THAT(Prompt("x"), StartsWith("messages[0].tool_calls[0].arguments: "));

@@ -76,6 +76,9 @@ TEST(ChatRequest, NamesWhatIsWrong) {
   EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "content": [{"type": "image_url"}]}])"),
             "messages[0].content");
   EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "colour": 1}])"), "messages[0].colour");
+  EXPECT_EQ(Wrong(R"("messages": [{"role": "assistant", "tool_calls": [{"function": {
+      "name": "f", "arguments": "{\"x\": 1, \"x\": 2}"}}]}])"),
+            "messages[0].tool_calls[0].function.arguments");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "prompt": "x")")), "prompt");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "tools": [{}])")), "tools");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "tool_choice": "required")")), "tool_choice");
@@ -86,6 +89,17 @@ TEST(ChatRequest, NamesWhatIsWrong) {
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "response_format": {"type": "json_schema"})")),
             "response_format");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": "low")")), "reasoning_effort");
+}
+
+TEST(ChatRequest, SaysWhichParameterMayHaveBeenMeant) {
+  const auto said = [](absl::string_view body) {
+    return std::string(Parse(body).status().message());
+  };
+  EXPECT_EQ(said(R"({"message": []})"), "unknown parameter 'message' (did you mean 'messages'?)");
+  EXPECT_EQ(said(R"({"messages": [{"rol": "user", "content": "x"}]})"),
+            "unknown parameter 'messages[0].rol' (did you mean 'messages[0].role'?)");
+  EXPECT_EQ(said(R"({"messages": [{"role": "user", "contents": "x"}]})"),
+            "unknown parameter 'messages[0].contents' (did you mean 'messages[0].content'?)");
 }
 
 TEST(ApiErrors, NameWhatTheTemplateFoundWrong) {

@@ -39,7 +39,7 @@ std::string Wrong(absl::string_view members) {
   if (parsed.ok()) return "nothing";
   const ApiError error = ToApiError(parsed.status());
   EXPECT_EQ(error.code, 400);
-  EXPECT_THAT(error.message, ::testing::StartsWith(error.param));
+  EXPECT_THAT(error.message, HasSubstr(error.param));
   return error.param;
 }
 
@@ -170,6 +170,40 @@ TEST(CompletionRequest, RefusesWhatItDoesNotServe) {
   EXPECT_EQ(Wrong(R"("temprature": 1)"), "temprature");
   EXPECT_EQ(Wrong(R"("temprature": null)"), "nothing") << "null is as good as absent";
   EXPECT_EQ(Wrong(R"("response_format": {"type": "text"})"), "nothing");
+}
+
+TEST(CompletionRequest, SaysWhichParameterMayHaveBeenMeant) {
+  const auto said = [](absl::string_view body) {
+    const ApiError error = ToApiError(Parse(body).status());
+    EXPECT_EQ(error.name, "unknown_parameter");
+    return error.message;
+  };
+  EXPECT_EQ(said(R"({"prompt": "x", "max_token": 3})"),
+            "unknown parameter 'max_token' (did you mean 'max_tokens'?)");
+  EXPECT_EQ(said(R"({"promt": "x"})"), "unknown parameter 'promt' (did you mean 'prompt'?)");
+  EXPECT_EQ(said(R"({"prompt": "x", "tandem": {"draft_token": 1}})"),
+            "unknown parameter 'tandem.draft_token' (did you mean 'tandem.draft_tokens'?)");
+  EXPECT_EQ(said(R"({"prompt": "x", "draft_tokens": 1})"),
+            "unknown parameter 'draft_tokens' (did you mean 'tandem.draft_tokens'?)");
+  EXPECT_EQ(said(R"({"prompt": "x", "stream": true, "stream_options": {"include_usages": true}})"),
+            "unknown parameter 'stream_options.include_usages' (did you mean "
+            "'stream_options.include_usage'?)");
+  EXPECT_EQ(said(R"({"prompt": "x", "guided_jsons": 1})"), "unknown parameter 'guided_jsons'")
+      << "what is not served is no help";
+  EXPECT_EQ(said(absl::StrCat(R"({"prompt": "x", ")", std::string(1000, 'q'), R"(": 1})")),
+            absl::StrCat("unknown parameter '", std::string(64, 'q'), "'"));
+}
+
+TEST(CompletionRequest, RefusesANameThatComesTwice) {
+  const auto refused = [](absl::string_view body) {
+    const ApiError error = ToApiError(Parse(body).status());
+    EXPECT_THAT(error.message, HasSubstr(absl::StrCat("'", error.param, "' twice")));
+    return error.param;
+  };
+  EXPECT_EQ(refused(R"({"prompt": "x", "temperature": 0, "temperature": 1})"), "temperature");
+  EXPECT_EQ(refused(R"({"prompt": "x", "n": 1, "n": 1})"), "n") << "also the same value";
+  EXPECT_EQ(refused(R"({"prompt": "x", "tandem": {"rule": "block", "rule": "greedy"}})"), "rule");
+  EXPECT_EQ(refused(R"({"prompt": "x", "logit_bias": {"3": 1, "\u0033": 2}})"), "3");
 }
 
 TEST(CompletionRequest, RefusesBodiesThatAreNoObject) {
