@@ -23,6 +23,8 @@ absl::string_view Reason(int code) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
     case 429:

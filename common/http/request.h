@@ -19,8 +19,8 @@ struct Header {
 
 struct Request {
   std::string method;  // as it came: methods are told apart by case
-  std::string path;    // begins with '/'; not decoded
-  std::string query;   // what follows the '?'
+  std::string path;    // begins with '/'; %XX is decoded, so it may hold any byte
+  std::string query;   // what follows the '?', as it came
   std::vector<Header> headers;
   std::string body;
   std::string client;      // the connection: "ipv4:10.0.0.7:41234"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,30 @@ absl::string_view TrimBlanks(absl::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
+}
+
+// With each %XX as its byte (RFC 3986, 2.1). A second pass over the result would be another path.
+std::optional<std::string> Unescaped(absl::string_view path) {
+  std::string bytes;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] != '%') {
+      bytes.push_back(path[i]);
+      continue;
+    }
+    if (i + 2 >= path.size() || !IsHexDigit(path[i + 1]) || !IsHexDigit(path[i + 2])) {
+      return std::nullopt;
+    }
+    bytes += absl::HexStringToBytes(path.substr(i + 1, 2));
+    i += 2;
+  }
+  return bytes;
+}
+
+bool IsIdentity(absl::string_view codings) {
+  const std::vector<absl::string_view> words = absl::StrSplit(codings, ',');
+  return std::all_of(words.begin(), words.end(), [](absl::string_view word) {
+    return TrimBlanks(word).empty() || absl::EqualsIgnoreCase(TrimBlanks(word), "identity");
+  });
 }
 
 std::optional<uint64_t> Digits(absl::string_view text) {
@@ -139,7 +164,10 @@ void RequestReader::OnTarget(absl::string_view target) {
   if (target.front() != '/') return Refuse(400, "the target is no path: it begins with '/'");
   target = target.substr(0, target.find('#'));
   const size_t query = target.find('?');
-  request_.path = std::string(target.substr(0, query));
+  const std::optional<std::string> path = Unescaped(target.substr(0, query));
+  if (!path.has_value())
+    return Refuse(400, "in the path, a '%' is not followed by two hexadecimal digits");
+  request_.path = *path;
   if (query != absl::string_view::npos) request_.query = std::string(target.substr(query + 1));
 }
 
@@ -163,6 +191,14 @@ void RequestReader::OnHeadEnd() {
   OnConnection();
   OnLength();
   if (state_ == State::kRefused) return;
+  if (chunked_ || left_ > 0) {
+    for (absl::string_view codings : request_.Values("content-encoding")) {
+      if (IsIdentity(codings)) continue;
+      return Refuse(415,
+                    "the body has a header Content-Encoding, and no coding but identity is "
+                    "served: send the body as it is, without that header");
+    }
+  }
   for (absl::string_view value : request_.Values("expect")) {
     if (!absl::EqualsIgnoreCase(value, "100-continue")) {
       return Refuse(417, "Expect: 100-continue is served, and nothing else");

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/flags/nearest_name.h"
 #include "common/security/bearer_tokens.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/generate/generator.h"
@@ -21,6 +22,7 @@
 #include "orchestrator/openai/chat_request.h"
 #include "orchestrator/openai/completion_call.h"
 #include "orchestrator/openai/error.h"
+#include "orchestrator/openai/fields.h"
 #include "orchestrator/openai/page/page.h"
 #include "orchestrator/openai/record_json.h"
 #include "orchestrator/openai/token_routes.h"
@@ -63,6 +65,16 @@ const Route* Find(absl::string_view path) {
   if (IsPage(path)) return &kPage;
   // A model by its name.
   return absl::StartsWith(path, absl::StrCat(kModels, "/")) ? Find(kModels) : nullptr;
+}
+
+// The path is the client's own.
+std::string UnknownPath(absl::string_view path) {
+  const std::string shown(path.substr(0, kMaxShownName));
+  std::vector<std::string> paths;
+  for (const Route& route : kRoutes) paths.emplace_back(route.path);
+  const std::string nearest = flags::NearestName(shown, paths);
+  return absl::StrCat("unknown path '", shown, "'",
+                      nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)"));
 }
 
 bool MethodFits(const Route& route, absl::string_view method) {
@@ -110,7 +122,7 @@ absl::Status OpenAiService::OnHead(const http::Request& head) {
 void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply> reply) {
   const Route* const route = Find(request.path);
   if (route == nullptr) {
-    return reply->Respond(ErrorResponse(404, "there is no such path: docs/http.md lists them"));
+    return reply->Respond(ErrorResponse(404, UnknownPath(request.path)));
   }
   if (!MethodFits(*route, request.method)) {
     http::Response response = ErrorResponse(

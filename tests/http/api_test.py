@@ -1,5 +1,6 @@
 """The HTTP port of a whole system: paths, errors, tokens, bad input, clients that leave, the end."""
 
+import gzip
 import json
 import pathlib
 import signal
@@ -53,7 +54,11 @@ class Api(unittest.TestCase):
         self.assertEqual(self.served.get("/v1/models/target"), (200, model))
         status, answer = self.served.get("/v1/models/other")
         self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
+        self.assertEqual(self.served.get("/v1/models/t%61rget"), (200, model))
         self.assertEqual(self.served.get("/nothing")[0], 404)
+        status, answer = self.served.get("/v1/chat/completion")
+        self.assertEqual((status, answer["error"]["message"]),
+                         (404, "unknown path '/v1/chat/completion' (did you mean '/v1/chat/completions'?)"))
         self.assertEqual(self.served.get("/v1/completions")[0], 405)
         self.assertEqual(self.served.post("/health", {})[0], 405)
         self.assertIn('tandem:rounds_total{model_name="target"}', self.served.get("/metrics")[1])
@@ -110,7 +115,24 @@ class Api(unittest.TestCase):
             self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
         self.assertEqual(self.served.post("/tokenize", {"prompt": "x", "model": "other"})[0], 404)
 
+    def test_a_model_whose_name_has_a_slash_is_found(self):
+        with Served("--served-model-name=OWNER/NAME") as served:
+            for path in ("/v1/models/OWNER%2FNAME", "/v1/models/OWNER%2fNAME", "/v1/models/OWNER/NAME"):
+                self.assertEqual(served.get(path)[1]["id"], "OWNER/NAME")
+            self.assertEqual(served.get("/v1/models/OWNER%252FNAME")[0], 404)
+            self.assertEqual(served.get("/v1/models/%zz")[0], 400)
+
+    def test_a_body_with_a_coding_is_refused_by_its_header(self):
+        body = {"prompt": PROMPT, "max_tokens": 1}
+        status, answer = self.served.post("/v1/completions", gzip.compress(json.dumps(body).encode()),
+                                          {"Content-Encoding": "gzip"})
+        self.assertEqual(status, 415)
+        self.assertIn("Content-Encoding", answer["error"]["message"])
+        self.assertEqual(self.served.post("/v1/completions", body, {"Content-Encoding": "identity"})[0], 200)
+
     def test_what_is_wrong_is_named(self):
+        error = self.wrong(b'{"prompt": "x", "temperature": 0, "temperature": 1}')
+        self.assertEqual(error["param"], "temperature")
         self.assertEqual(self.wrong({"prompt": ""})["param"], "prompt")
         self.assertEqual(self.wrong({"prompt": PROMPT, "temperature": 101})["param"], "temperature")
         self.assertEqual(self.wrong({"prompt": PROMPT, "n": 17})["param"], "n")

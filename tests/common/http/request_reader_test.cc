@@ -44,6 +44,39 @@ int Refused(const std::string& bytes) {
   return reader.state() == State::kRefused ? reader.refused_code() : 0;
 }
 
+TEST(RequestReader, DecodesEscapesOfThePathOnce) {
+  const auto path = [](absl::string_view target) {
+    RequestReader reader(kLimits);
+    Feed(reader, Head("", absl::StrCat("GET ", target, " HTTP/1.1")));
+    return reader.state() == State::kComplete ? reader.request().path : "refused";
+  };
+  EXPECT_EQ(path("/v1/models/OWNER%2FNAME"), "/v1/models/OWNER/NAME");
+  EXPECT_EQ(path("/%2f%41%e2%82%ac"), "//A\u20ac");
+  EXPECT_EQ(path("/a%252Fb"), "/a%2Fb") << "once";
+  EXPECT_EQ(path("/a+b?c=%zz"), "/a+b") << "a plus is a plus, and queries are left alone";
+  EXPECT_EQ(path("/a%3Fb%23c"), "/a?b#c");
+  EXPECT_EQ(path("http://here/a%2Fb"), "/a/b");
+  for (const char* target : {"/%", "/a%2", "/%2", "/%g0", "/%0g", "/%-1", "/%%41", "/a%?"}) {
+    EXPECT_EQ(Refused(Head("", absl::StrCat("GET ", target, " HTTP/1.1"))), 400) << target;
+  }
+}
+
+TEST(RequestReader, NamesTheHeaderOfACodingThatIsNotServed) {
+  for (const char* coding :
+       {"gzip", "GZIP", "br", "identity, deflate", "identity\r\nContent-Encoding: zstd"}) {
+    for (const char* framing : {"Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"}) {
+      RequestReader reader(kLimits);
+      Feed(reader, Head(absl::StrCat("Content-Encoding: ", coding, "\r\n", framing)));
+      EXPECT_EQ(reader.refused_code(), 415) << coding;
+      EXPECT_THAT(reader.refused_reason(), HasSubstr("Content-Encoding"));
+    }
+  }
+  EXPECT_EQ(Refused(Head("Content-Encoding: gzip\r\n")), 0) << "there is no body";
+  EXPECT_EQ(Refused(Head("Content-Encoding: Identity, identity\r\nContent-Length: 1\r\n") + "x"),
+            0);
+  EXPECT_EQ(Refused(Head("Content-Encoding:\r\nContent-Length: 1\r\n") + "x"), 0);
+}
+
 TEST(RequestReader, ReadsARequestHoweverItIsCut) {
   const std::string bytes =
       Head("Content-Length: 5\r\nX-More: a b\r\n", "POST /v1/a%20b?x=1&y HTTP/1.1") + "hello";
@@ -53,7 +86,7 @@ TEST(RequestReader, ReadsARequestHoweverItIsCut) {
     ASSERT_EQ(reader.state(), State::kComplete) << step;
     const Request& request = reader.request();
     EXPECT_EQ(request.method, "POST");
-    EXPECT_EQ(request.path, "/v1/a%20b");
+    EXPECT_EQ(request.path, "/v1/a b");
     EXPECT_EQ(request.query, "x=1&y");
     EXPECT_EQ(request.Value("x-more"), "a b");
     EXPECT_EQ(request.body, "hello");
