@@ -41,11 +41,25 @@ absl::StatusOr<base::JsonText> Calls(const std::string& field, const v1::ChatMes
   return base::JsonText(calls);
 }
 
+base::JsonText Parts(const v1::ChatMessage& message) {
+  std::vector<base::JsonText> parts;
+  for (const std::string& text : message.content_parts()) {
+    parts.emplace_back(base::JsonObject({{"type", "text"}, {"text", text}}));
+  }
+  return base::JsonText(parts);
+}
+
 absl::StatusOr<std::string> Messages(const v1::Conversation& conversation) {
   std::vector<base::JsonText> messages;
   for (const v1::ChatMessage& message : conversation.messages()) {
     base::JsonObject object({{"role", message.role()}, {"content", nullptr}});
     if (message.has_content()) object.Set("content", message.content());
+    if (!message.content_parts().empty()) {
+      if (message.has_content()) {
+        return Invalid("messages[", messages.size(), "].content_parts: content is there, too");
+      }
+      object.Set("content", Parts(message));
+    }
     if (!message.name().empty()) object.Set("name", message.name());
     if (!message.reasoning_content().empty()) {
       object.Set("reasoning_content", message.reasoning_content());

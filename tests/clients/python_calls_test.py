@@ -111,10 +111,63 @@ class RequestTest(unittest.TestCase):
             tools=['{"type": "function"}'], template_arguments='{"enable_thinking": false}',
             add_generation_prompt=False))
 
+    def test_messages_of_the_openai_package_are_those_of_its_dictionaries(self):
+        """Objects with model_dump, at any level; members that are None; contents in parts; calls in pieces."""
+        class Dumped:
+            def __init__(self, **members):
+                self.members = members
+
+            def model_dump(self):
+                return self.members
+        function = {"name": "f", "arguments": '{"x": 1}'}
+        none = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "tool_calls", "name"))
+        parts = [{"type": "text", "text": "one"}, Dumped(type="text", text="two", annotations=None)]
+        request = self.sent([
+            {"role": "system", "content": parts},
+            Dumped(**{**none, "role": "assistant", "content": None, "annotations": [],
+                      "tool_calls": [{"id": "c", "type": "function", "function": function, "index": 0}]}),
+            {"role": "assistant", "refusal": None, "tool_calls": (Dumped(
+                id="d", type="function", function=Dumped(name="g", arguments="")),)},
+            {**none, "role": "user", "content": [], "name": "Bo"}])
+        call = v1.ToolCall(id="c", name="f", arguments='{"x": 1}')
+        self.assertEqual(request.conversation, v1.Conversation(messages=[
+            v1.ChatMessage(role="system", content_parts=["one", "two"]),
+            v1.ChatMessage(role="assistant", tool_calls=[call]),
+            v1.ChatMessage(role="assistant", tool_calls=[v1.ToolCall(id="d", name="g", arguments="{}")]),
+            v1.ChatMessage(role="user", content="", name="Bo")]))
+
+    def test_what_a_message_cannot_have_is_named_by_its_path(self):
+        client = Client("127.0.0.1:1")
+        user = {"role": "user", "content": "x"}
+        for error, said, message in (
+                (ValueError, "refusal: is not supported", {**user, "refusal": "no"}),
+                (ValueError, "audio: is not", {**user, "audio": {"id": "a"}}),
+                (ValueError, "function_call: is not", {**user, "function_call": {"name": "f"}}),
+                (TypeError, "contents: is unknown; did you mean 'content'", {**user, "contents": "y"}),
+                (ValueError, "role: is required", {"content": "x"}),
+                (TypeError, "role: must be a str, and is int", {"role": 1}),
+                (TypeError, "content: must be a text or a list of parts, and is int", {"role": "user", "content": 1}),
+                (TypeError, r"content\[0\]: must be a mapping", {"role": "user", "content": ["x"]}),
+                (ValueError, r"content\[1\].type: is 'image_url'; only 'text' is",
+                 {"role": "user", "content": [{"type": "text", "text": ""}, {"type": "image_url"}]}),
+                (ValueError, r"content\[0\].text: is required", {"role": "user", "content": [{"type": "text"}]}),
+                (TypeError, "tool_calls: must be a list", {**user, "tool_calls": "f"}),
+                (TypeError, r"tool_calls\[0\]: must be a mapping", {**user, "tool_calls": ["f"]}),
+                (ValueError, r"tool_calls\[0\].type: is 'custom'", {**user, "tool_calls": [{"type": "custom"}]}),
+                (ValueError, r"tool_calls\[0\].function.name: is required", {**user, "tool_calls": [{"id": "c"}]})):
+            with self.subTest(message=message), self.assertRaisesRegex(error, rf"^messages\[1\]\.{said}"):
+                client.stream([user, message])
+        with self.assertRaisesRegex(TypeError, r"^messages\[1\]: must be a mapping"):
+            client.stream([user, "x"])
+        with self.assertRaisesRegex(TypeError, "a list of messages"):
+            client.stream(user)
+
     def test_what_cannot_be_sent_is_named(self):
         client = Client("127.0.0.1:1")
         for error, word, prompt, options in (
-                (TypeError, "temprature", "x", {"temprature": 1}), (ValueError, "rule", "x", {"rule": "fast"}),
+                (TypeError, "temprature.*mean 'temperature'", "x", {"temprature": 1}),
+                (ValueError, "rule", "x", {"rule": "fast"}),
+                (ValueError, "rule.*mean 'speculative'", "x", {"rule": "speculativ"}),
                 (ValueError, "draft_tokens", "x", {"draft_tokens": "many"}), (ValueError, "seed", "x", {"seed": -1}),
                 (TypeError, "temperature", "x", {"temperature": "hot"}), (ValueError, "tools", "x", {"tools": [{}]}),
                 (ValueError, "prompt_logprobs", "x", {"prompt_logprobs": True}), (ValueError, "empty", [], {}),

@@ -4,6 +4,7 @@ Ids are those that `tandem generate` and HTTP give for the same seed.
 """
 
 import asyncio
+import hashlib
 import pathlib
 import subprocess
 import sys
@@ -33,6 +34,18 @@ OPTIONS = [
     ({"seed": 7, "logit_bias": {260: 100}, "draft_tokens": 0},
      ["--seed=7", "--logit-bias=260:100", "--draft-tokens=0"]),
 ]
+
+
+def openai_package():
+    """As scripts/setup installs it."""
+    pinned = hashlib.sha256((services.ROOT / "scripts/openai.txt").read_bytes()).hexdigest()[:16]
+    folder = services.CACHE / f"python-openai-{pinned}"
+    if not (folder / ".complete").exists():
+        raise unittest.SkipTest(f"no openai package in {folder}; scripts/setup puts it there")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    import openai
+    return openai
 
 
 class ServicesTest(unittest.TestCase):
@@ -135,6 +148,24 @@ class ServicesTest(unittest.TestCase):
         more = self.client.generate([*MESSAGES, result.message, {"role": "user", "content": "And then?"}],
                                     max_tokens=4, cache_scope="test")
         self.assertGreater(more.usage.prompt_tokens, result.usage.prompt_tokens)
+
+    def test_answers_and_parts_make_the_ids_that_they_make_over_http(self):
+        """The messages as the openai package sends them, and the same list with its objects to this client."""
+        openai = openai_package()
+        parts = {"role": "user", "content": [{"type": "text", "text": "Where was"}, {"type": "text", "text": "it?"}]}
+        with openai.OpenAI(base_url=self.served.url("/v1"), api_key="none", max_retries=0) as http:
+            answer = http.chat.completions.create(model="target", messages=[parts], max_tokens=8, seed=7)
+            message = answer.choices[0].message
+            for turn in (message, message.model_dump(), {**message.model_dump(exclude_none=True), "refusal": None}):
+                messages = [{"role": "system", "content": None}, parts, turn, {"role": "user", "content": "And then?"}]
+                mine = self.client.generate(messages, max_tokens=8, seed=7, logprobs=0)
+                there = http.chat.completions.create(model="target", messages=messages, max_tokens=8, seed=7,
+                                                     extra_body={"return_token_ids": True})
+                self.assertEqual(mine.usage.prompt_tokens, there.usage.prompt_tokens)
+                self.assertEqual(list(mine.token_ids), there.choices[0].token_ids)
+                plain = [one.model_dump() if hasattr(one, "model_dump") else one for one in messages]
+                self.assertEqual(list(self.client.tokenize(messages).token_ids),
+                                 self.served.post("/tokenize", {"messages": plain})[1]["tokens"])
 
     def test_many_at_once_with_asyncio(self):
         async def all_of_them():

@@ -28,6 +28,8 @@ with Client() as client:
     reveal_type(client.models()[0].id)
     client.generate("x", max_tokens="4")
     client.generate("x", colour=1)
+    parts: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "Hello"}], "refusal": None}]
+    client.generate([*parts, stream.result().message])
 """
 # What mypy is to say of it.
 SAID = ['7: note: Revealed type is "str"', '8: note: Revealed type is "int"', '9: note: Revealed type is "str"',

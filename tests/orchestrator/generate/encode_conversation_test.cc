@@ -63,6 +63,20 @@ TEST_F(EncodeConversationTest, AllFieldsReachTheTemplate) {
   EXPECT_EQ(Prompt("{{ add_generation_prompt }}"), "False");
 }
 
+TEST_F(EncodeConversationTest, PartsAreAListWhereTheTemplateKnowsPartsAndElseOneText) {
+  v1::ChatMessage& message = *conversation_.add_messages();
+  message.set_role("user");
+  message.add_content_parts("one");
+  message.add_content_parts("");
+  message.add_content_parts("three");
+  EXPECT_EQ(Prompt("{{ messages[0].content }}"), "one\n\nthree");
+  EXPECT_EQ(Prompt("{% for part in messages[0].content %}[{{ part.type }} {{ part.text }}]"
+                   "{% endfor %}"),
+            "[text one][text ][text three]");
+  message.set_content("besides");
+  EXPECT_THAT(Prompt("x"), StartsWith("messages[0].content_parts: "));
+}
+
 TEST_F(EncodeConversationTest, WhatIsWrongIsNamed) {
   conversation_.add_messages()->set_role("user");
   conversation_.set_template_arguments("1");

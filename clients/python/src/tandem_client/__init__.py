@@ -24,7 +24,8 @@ from tandem_client._errors import (
     Unauthenticated,
     Unavailable,
 )
-from tandem_client._options import Message, Options, Prompt, PromptOptions
+from tandem_client._messages import Message
+from tandem_client._options import Options, Prompt, PromptOptions
 from tandem_client._results import Delta, Result, Sample, TextRun, TokenLogprob, TopLogprob
 
 __all__ = [

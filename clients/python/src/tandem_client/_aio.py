@@ -14,7 +14,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from tandem_client._channel import DESCRIBE, DETOKENIZE, GENERATE, LIST_MODELS, TOKENIZE, Target, Tls
 from tandem_client._errors import TandemError, error_of
-from tandem_client._options import Message, Options, Prompt, PromptOptions, make_request, make_tokenize_request
+from tandem_client._options import Messages, Options, Prompt, PromptOptions, make_request, make_tokenize_request
 from tandem_client._results import Delta, Result
 from tandem_client._session import Session
 from tandem_client import v1 as pb
@@ -135,7 +135,7 @@ class AsyncClient:
         """Which models may be asked for text."""
         return tuple((await self._unary(LIST_MODELS, pb.ListModelsRequest(), pb.ListModelsReply, timeout)).models)
 
-    async def tokenize(self, prompt: Union[str, Sequence[Message]], timeout: Optional[float] = None,
+    async def tokenize(self, prompt: Union[str, Messages], timeout: Optional[float] = None,
                        **options: Unpack[PromptOptions]) -> pb.TokenizeReply:
         """The ids that a request would make of a prompt, and their bytes."""
         return await self._unary(TOKENIZE, make_tokenize_request(prompt, options), pb.TokenizeReply, timeout)

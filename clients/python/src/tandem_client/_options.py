@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union, cast
+from typing import Any, Dict, Mapping, Sequence, TypedDict, Union, cast
 
 from tandem_client import v1 as pb
-
-
-class Message(TypedDict, total=False):
-    """A turn of a conversation, in the form of OpenAI's API."""
-
-    role: str  # system, developer, user, assistant, tool or function
-    content: Optional[str]
-    name: str
-    reasoning_content: str  # of the assistant, where the template knows it
-    tool_calls: Sequence[Mapping[str, Any]]  # {"id", "function": {"name", "arguments"}}
-    tool_call_id: str  # of a tool: which call it answers
+from tandem_client._messages import Message, ModelDump, did_you_mean, is_message, set_conversation
 
 
 # A text, token ids, or a conversation, of which the model's chat template makes the prompt.
-Prompt = Union[str, Sequence[int], Sequence[Message]]
+Messages = Sequence[Union[Message, ModelDump]]
+Prompt = Union[str, Sequence[int], Messages]
 
 
 class PromptOptions(TypedDict, total=False):
@@ -127,10 +117,10 @@ def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
     return request
 
 
-def make_tokenize_request(prompt: Union[str, Sequence[Message]], options: PromptOptions) -> pb.TokenizeRequest:
+def make_tokenize_request(prompt: Union[str, Messages], options: PromptOptions) -> pb.TokenizeRequest:
     """As make_request. A text may be empty."""
     given = _given(options, PromptOptions)
-    if not isinstance(prompt, str) and not isinstance(next(iter(prompt), None), Mapping):
+    if not isinstance(prompt, str) and not is_message(next(iter(prompt), None)):
         raise TypeError("what becomes ids is a text or a list of messages")
     request = pb.TokenizeRequest(token_bytes=True)
     _set_prompt(request, prompt, given)
@@ -144,7 +134,7 @@ def _given(options: Any, known: Any) -> Dict[str, Any]:
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in known.__annotations__:
-            raise TypeError(f"there is no option {name!r}")
+            raise TypeError(f"there is no option {name!r}{did_you_mean(name, known.__annotations__)}")
     return given
 
 
@@ -161,40 +151,17 @@ def _set_prompt(request: Union[pb.GenerateRequest, pb.TokenizeRequest], prompt: 
         request.text = prompt
     elif isinstance(prompt, bytes):
         raise TypeError("a prompt in text is a str, not bytes")
+    elif is_message(prompt):
+        raise TypeError("a conversation is a list of messages, and this is one message")
     elif len(prompt) == 0:
         raise ValueError("the prompt is empty")
-    elif isinstance(prompt[0], Mapping):
-        return _set_conversation(request.conversation, cast(Sequence[Message], prompt), given)
+    elif is_message(prompt[0]):
+        return set_conversation(request.conversation, prompt, given)
     elif isinstance(request, pb.GenerateRequest):
         request.ids.ids.extend(cast(Sequence[int], prompt))
     for name in _CONVERSATION:
         if name in given:
             raise ValueError(f"{name} belongs to a conversation: the prompt must be a list of messages")
-
-
-def _set_conversation(conversation: pb.Conversation, messages: Sequence[Message], given: Mapping[str, Any]) -> None:
-    for message in messages:
-        _add_message(conversation, message)
-    conversation.tools.extend(json.dumps(tool) for tool in given.get("tools", ()))
-    if "template_arguments" in given:
-        conversation.template_arguments = json.dumps(given["template_arguments"])
-    if "add_generation_prompt" in given:
-        conversation.add_generation_prompt = given["add_generation_prompt"]
-
-
-def _add_message(conversation: pb.Conversation, message: Message) -> None:
-    for name in message:
-        if name not in Message.__annotations__:
-            raise TypeError(f"a message has no member {name!r}")
-    to = conversation.messages.add()
-    for name, value in message.items():
-        if name != "tool_calls" and value is not None:
-            _set(to, name, value)
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        arguments = function["arguments"]
-        to.tool_calls.add(id=call.get("id", ""), name=function["name"],
-                          arguments=arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 def _set_stop(stop: pb.StopRules, given: Mapping[str, Any]) -> None:
@@ -228,7 +195,7 @@ def _set_choice(message: Any, name: str, value: str) -> None:
     known = {one.name[len(prefix):].lower(): one.number
              for one in message.DESCRIPTOR.fields_by_name[name].enum_type.values if one.number != 0}
     if value not in known:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}{did_you_mean(value, known)}")
     setattr(message, name, known[value])
 
 
