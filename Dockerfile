@@ -1,11 +1,11 @@
-# Six images out of one file; scripts/images builds five of them, and with --cuda the sixth.
+# Seven images out of one file; scripts/images builds five of them, and with --cuda the other two.
 #
 #   tandem-draft  tandem-target  tandem-orchestrator     one service each
 #   tandem                                               the client
 #   tandem-demo-models                                   demo/ at /models, and a `cp`
-#   tandem-target-cuda                                   tandem-target with LibTorch, for --device=cuda
+#   tandem-target-cuda  tandem-draft-cuda                these two with LibTorch, for --device=cuda
 #
-# No other image has LibTorch (option TANDEM_WITH_TORCH): a service loads it only for --device=torch-cpu and --device=cuda.
+# No other images have LibTorch (option TANDEM_WITH_TORCH): a service loads it only for --device=torch-cpu and --device=cuda.
 
 ARG BASE=debian:bookworm-slim
 
@@ -103,15 +103,24 @@ RUN --mount=type=cache,id=tandem-ccache,target=/root/.cache/ccache \
  && cmake --build build/release --target libtandem_torch libtandem_torch_cuda \
  && for library in libtandem_torch libtandem_torch_cuda; do strip -o /out/lib/$library.so build/release/lib/$library.so || exit 1; done
 
-FROM runtime AS tandem-target-cuda
+FROM runtime AS runtime-cuda
 COPY --from=libtorch /out/libtorch/ /opt/libtorch/
 COPY --from=build-cuda /out/lib/libtandem_torch.so /out/lib/libtandem_torch_cuda.so /usr/local/lib/
-COPY --from=build /out/bin/tandem-target /usr/local/bin/
 # libcuda.so.1 alone comes from the node, with its driver.
-RUN ! ldd /usr/local/bin/tandem-target /usr/local/lib/libtandem_torch*.so /opt/libtorch/torch/lib/libtorch_cuda.so \
+RUN ! ldd /usr/local/lib/libtandem_torch*.so /opt/libtorch/torch/lib/libtorch_cuda.so \
       | grep -v 'libcuda\.so\.1' | grep 'not found'
 # What NVIDIA's container runtime asks an image for.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+FROM runtime-cuda AS tandem-draft-cuda
+COPY --from=build /out/bin/tandem-draft /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem-draft | grep 'not found'
+EXPOSE 50051 9051
+ENTRYPOINT ["/usr/local/bin/tandem-draft"]
+
+FROM runtime-cuda AS tandem-target-cuda
+COPY --from=build /out/bin/tandem-target /usr/local/bin/
+RUN ! ldd /usr/local/bin/tandem-target | grep 'not found'
 EXPOSE 50052 9052
 ENTRYPOINT ["/usr/local/bin/tandem-target"]
 

@@ -9,7 +9,7 @@ import yaml  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVICES = ("tandem-draft", "tandem-target", "tandem-orchestrator")
-CUDA = "tandem-target-cuda"
+CUDA = ("tandem-draft-cuda", "tandem-target-cuda")
 USER = "65532:65532"
 SPARE = 10  # seconds between the last moment of a service's own and SIGKILL
 
@@ -94,7 +94,7 @@ def complaints_of_names(files):
             yield f"{path}: nobody builds an image {name}"
         if tag != version:
             yield f"{path}: {name}:{tag} is not of version {version}"
-    for name in (*SERVICES, CUDA, "tandem-demo-models"):
+    for name in (*SERVICES, *CUDA, "tandem-demo-models"):
         if not any(one == name for _, one, _ in images_of_kubernetes(files)):
             yield f"k8s/: nobody uses {name}"
 
@@ -107,7 +107,7 @@ def complaints_of_dockerfile(files):
             yield f"Dockerfile: {stage.name} comes from {stage.base}"
     if re.search(r"https?://|\w\.\w+(:\d+)?/\S+:\S+", text):
         yield "Dockerfile: names a host"
-    for name in (*SERVICES, CUDA):
+    for name in (*SERVICES, *CUDA):
         stage = known[name]
         if stage.last("USER") != USER:
             yield f"Dockerfile: {name} runs as {stage.last('USER')}"
@@ -127,13 +127,14 @@ def complaints_of_dockerfile(files):
 
 
 def complaints_of_libtorch(files, known):
-    """One image has it, at the place that its library was built for; its wheels are pinned."""
+    """The images for cards have it, at the place that its library was built for; its wheels are pinned."""
     for name, stage in known.items():
-        if name.startswith("tandem") and any("libtorch" in rest for _, rest in stage.steps) != (name == CUDA):
-            yield f"Dockerfile: {name} should {'' if name == CUDA else 'not '}have LibTorch"
+        if name.startswith("tandem") and any("libtorch" in rest for _, rest in stage.steps) != (name in CUDA):
+            yield f"Dockerfile: {name} should {'' if name in CUDA else 'not '}have LibTorch"
     place = re.search(r"-DTANDEM_TORCH_DIR=(\S+)/torch ", files["Dockerfile"])
-    if not place or ("COPY", f"--from=libtorch /out/libtorch/ {place[1]}/") not in known[CUDA].steps:
-        yield f"Dockerfile: {CUDA} has LibTorch elsewhere than where its library looks"
+    for name in CUDA:
+        if not place or ("COPY", f"--from=libtorch /out/libtorch/ {place[1]}/") not in known[name].steps:
+            yield f"Dockerfile: {name} has LibTorch elsewhere than where its library looks"
     for name in re.findall(r"(?<!rm) -r /tmp/(\S+)", files["Dockerfile"]):
         pins = [line for line in (ROOT / "scripts" / name).read_text().splitlines() if not line.startswith("#")]
         if not pins or not all(re.fullmatch(r"[\w-]+==[\d.]+ --hash=sha256:[0-9a-f]{64}", pin) for pin in pins):

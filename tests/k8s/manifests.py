@@ -31,7 +31,8 @@ COMPOSED = {
     "gpu-observability-keda": ("gpu", ("observability", "keda")),
     "gpu-tls-observability": ("gpu", ("tls", "observability")),
 }
-OVERLAYS = ("cpu-only", "gpu", "observability", *COMPOSED)
+ONE_CARD = ("one-card", "one-card-draft")
+OVERLAYS = ("cpu-only", "gpu", "observability", *ONE_CARD, *COMPOSED)
 NAME = "app.kubernetes.io/name"
 
 
@@ -122,6 +123,13 @@ class Manifests:
 
     def container(self, service):
         return self.pod(service)["containers"][0]
+
+    def has_card(self, service):
+        return any(key.startswith("nvidia") for key in self.container(service)["resources"]["limits"])
+
+    def from_hub(self):
+        """Whether a Job pulls the models."""
+        return self.get("Job", "tandem-pull") is not None
 
     def flags_map(self, service):
         for volume in self.pod(service)["volumes"]:

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import tempfile
 import unittest
 
@@ -11,7 +12,7 @@ import policies_network  # noqa: F401
 import policies_pods  # noqa: F401
 import policies_rules  # noqa: F401
 import policies_tls  # noqa: F401
-from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, kubeconform, parsed, run, tool, yaml
+from manifests import CACHE, COMPOSED, OVERLAYS, ROOT, build, checked, kubeconform, parsed, run, tool, yaml
 from policies_services import adapter_rules
 from policy import POLICIES
 
@@ -59,10 +60,25 @@ class SchemaTest(unittest.TestCase):
         self.assertEqual(there, set(OVERLAYS) - set(COMPOSED))
 
     def test_every_image_of_ours_can_be_named_at_one_place(self):
-        for overlay in {"cpu-only", "gpu"}:
+        for overlay in ("cpu-only", "gpu", *manifests.ONE_CARD):
             stubs = yaml.safe_load((ROOT / f"k8s/overlays/{overlay}/kustomization.yaml").read_text())["images"]
             used = {container["image"].partition(":")[0] for _, _, container, _ in parsed(overlay).containers()}
             self.assertEqual({stub.get("newName", stub["name"]) for stub in stubs}, used, overlay)
+
+    def test_models_are_named_at_one_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for part in ("k8s", "observability"):
+                shutil.copytree(ROOT / part, pathlib.Path(folder) / part)
+            models = pathlib.Path(folder) / "k8s/components/hub/models.env"
+            before = dict(line.split("=") for line in models.read_text().splitlines() if not line.startswith("#"))
+            models.write_text("TARGET_MODEL=some/target@abc\nDRAFT_MODEL=some/draft\n")
+            for overlay, drafts in (("one-card", 0), ("one-card-draft", 2)):  # the Job and the draft
+                text = checked(run(tool("kustomize"), "build", pathlib.Path(folder) / "k8s/overlays" / overlay))
+                for name in [*before, *before.values()]:
+                    self.assertNotIn(name, text, overlay)
+                self.assertEqual(text.count("some/draft"), drafts)
+                # The Job's two, orchestrator and target; and a draft that reads the target's tokenizer.
+                self.assertEqual(text.count("some/target@abc"), 4 if drafts else 5)
 
     def test_every_file_is_used(self):
         used = "\n".join(path.read_text() for path in (ROOT / "k8s").rglob("kustomization.yaml"))

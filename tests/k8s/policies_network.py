@@ -41,7 +41,7 @@ def wanted_paths(m):
                   for service, port in (("orchestrator", 9050), ("draft", 9051), ("target", 9052))}
     if "keda" in m.overlay:
         paths.add(("keda", "tandem-prometheus", 9090))
-    if "hub" in m.overlay:
+    if m.from_hub():
         paths.add(("tandem-pull", "internet", 443))
     return paths
 

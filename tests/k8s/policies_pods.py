@@ -29,18 +29,19 @@ def images_are_ours(m):
 
 
 @policy(spoil("container target", "image", "tandem-target:0.1.0", "gpu"), flag("target", "--device=cuda", "--device=cpu", "gpu"),
-        spoil("container target", "startupProbe.failureThreshold", 300, "gpu"), flag("target", "$", "--device=cuda\n"))
+        spoil("container target", "startupProbe.failureThreshold", 300, "gpu"), flag("target", "$", "--device=cuda\n"),
+        spoil("container draft", "image", "tandem-draft:0.1.0", "one-card-draft"), flag("draft", "$", "--device=cuda\n", "one-card"))
 def who_has_a_card_computes_there(m):
     """With the image that can, and the time that it takes to load a model and to check the card."""
-    container = m.container("target")
-    has = any(key.startswith("nvidia") for key in container["resources"]["limits"])
-    if has != (m.flags("target").get("device", "cpu") == "cuda"):
-        yield f"target: --device={m.flags('target').get('device')}, devices {container['resources']['limits']}"
-    if has and not container["image"].startswith("tandem-target-cuda:"):
-        yield f"target: {container['image']} has no LibTorch"
-    probe = container["startupProbe"]
-    if has and probe["periodSeconds"] * probe["failureThreshold"] < 1800:
-        yield "target: is restarted while it loads"
+    for service in ("draft", "target"):
+        container, has = m.container(service), m.has_card(service)
+        if has != (m.flags(service).get("device", "cpu") == "cuda"):
+            yield f"{service}: --device={m.flags(service).get('device')}, devices {container['resources']['limits']}"
+        if has and not container["image"].startswith(f"tandem-{service}-cuda:"):
+            yield f"{service}: {container['image']} has no LibTorch"
+        probe = container["startupProbe"]
+        if has and probe["periodSeconds"] * probe["failureThreshold"] < 1800:
+            yield f"{service}: is restarted while it loads"
 
 
 @policy(spoil("container target", "readinessProbe.grpc.service", "liveness"),
@@ -105,22 +106,24 @@ def mount_at(container, path):
 @policy(spoil("container target", "volumeMounts.1.readOnly", False), flag("target", "--model=/model", "--model=/models"),
         spoil("container orchestrator", "volumeMounts.1.subPath", "model.safetensors"),
         flag("orchestrator", "--tokenizer=/model", "--tokenizer=/t", "gpu"),
-        spoil("container target", "env", [], HUB), spoil("container orchestrator", "volumeMounts.3.subPath", None, HUB))
+        spoil("container target", "env", [], HUB), spoil("container orchestrator", "volumeMounts.3.subPath", None, HUB),
+        spoil("container draft", "volumeMounts.0.subPath", "models", "one-card"))
 def models_are_mounted_where_the_flags_say(m):
     """A name of the hub is looked for in the cache that a variable names."""
     for service in SERVICES:
         flags, container = m.flags(service), m.container(service)
-        folder = flags.get("tokenizer" if service == "orchestrator" else "model")
-        is_name = "hub" in m.overlay
+        reads_tokenizer = "model" not in flags
+        folder = flags.get("tokenizer" if reads_tokenizer else "model")
+        is_name = m.from_hub()
         if is_name:
             folder = variable(container, "HF_HUB_CACHE")
         alone = "tokenizer" if is_name else "tokenizer.json"
-        path = f"{folder}/tokenizer.json" if service == "orchestrator" and not is_name else folder
+        path = f"{folder}/tokenizer.json" if reads_tokenizer and not is_name else folder
         mount = mount_at(container, path)
         if not mount.get("readOnly"):
             yield f"{service}: nothing to read at {path}"
-        elif service == "orchestrator" and mount.get("subPath") != alone:
-            yield "orchestrator: sees more than the tokenizer"
+        elif reads_tokenizer and mount.get("subPath") != alone:
+            yield f"{service}: sees more than the tokenizer"
 
 
 def pulls(m):
@@ -146,21 +149,22 @@ def pulls(m):
         spoil("container draft", "env.0.value", "/models", HUB), spoil("container target", "env.1.value", "0", HUB),
         spoil("PersistentVolumeClaim tandem-draft-model", "spec.accessModes", ["ReadOnlyMany"], HUB))
 def what_is_pulled_is_what_services_read(m):
-    if "hub" not in m.overlay:
+    if not m.from_hub():
         return
     pulled = pulls(m)
     for service in SERVICES:
         flags, container, pod = m.flags(service), m.container(service), m.pod(service)
-        name = flags["tokenizer" if service == "orchestrator" else "model"]
+        name = flags.get("model") or flags["tokenizer"]
         mount = mount_at(container, variable(container, "HF_HUB_CACHE"))
         claims = {one["name"]: one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["volumes"]}
         claim = claims.get(mount.get("name"))
-        wanted = (name, "--tokenizer-only") if service == "orchestrator" else (name,)
+        wanted = (name,) if "model" in flags else (name, "--tokenizer-only")
         if pulled.get((claim, mount.get("subPath", ""))) != wanted:
             yield f"{service}: nobody pulls {name} into {claim}"
         if variable(container, "HF_HUB_OFFLINE") != "1":
             yield f"{service}: asks the hub, which its network policy forbids"
-        if claim and m.get("PersistentVolumeClaim", claim)["spec"]["accessModes"] != ["ReadWriteMany"]:
+        modes = ["ReadWriteOnce" if m.overlay in manifests.ONE_CARD else "ReadWriteMany"]
+        if claim and m.get("PersistentVolumeClaim", claim)["spec"]["accessModes"] != modes:
             yield f"{claim}: the Job cannot write what many pods read"
 
 

@@ -57,6 +57,7 @@ KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
         spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxUnavailable", 1),
         spoil("Deployment tandem-target", "spec.strategy.rollingUpdate.maxSurge", 1, "gpu"),
         spoil("Deployment tandem-orchestrator", "spec.strategy", {"type": "Recreate"}, "gpu"),
+        spoil("Deployment tandem-draft", "spec.strategy.rollingUpdate.maxSurge", 1, "one-card-draft"),
         spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"),
         spoil("ScaledObject tandem-target", "spec.minReplicaCount", 1, "gpu-observability-keda"))
 def a_roll_out_leaves_pods_that_are_known(m):
@@ -69,10 +70,12 @@ def a_roll_out_leaves_pods_that_are_known(m):
         scalers = [one for one in m.scalings() if one.deployment == f"tandem-{service}"]
         pods = scalers[0].least if scalers else spec.get("replicas", 1)
         rolling = spec["strategy"].get("rollingUpdate")
-        if rolling is None or pods - rolling["maxUnavailable"] < 1:
+        if m.has_card(service) and (rolling is None or rolling["maxSurge"] != 0):
+            yield f"{service}: a roll-out wants a device more"
+        elif m.has_card(service) and m.overlay in manifests.ONE_CARD:
+            continue  # there is no other device
+        elif rolling is None or pods - rolling["maxUnavailable"] < 1:
             yield f"{service}: of {pods} nobody may be left"
-        elif "gpu" in m.overlay and service == "target" and rolling["maxSurge"] != 0:
-            yield "target: a roll-out wants a device more"
 
 
 @policy(spoil("Deployment tandem-draft", "spec.progressDeadlineSeconds", 630, "gpu"))
@@ -177,3 +180,22 @@ def pools_are_apart(m):
             yield f"{service}: devices {gpus}"
         if resources["requests"] != resources["limits"]:
             yield f"{service}: no cores of its own: requests differ from limits"
+
+
+@policy(spoil("Deployment tandem-target", "spec.replicas", 2, "one-card"),
+        spoil("pod draft", "nodeSelector", {"tandem/pool": "cpu"}, "one-card"),
+        on("one-card")(lambda m: m.objects.extend(manifests.parsed("gpu").copy().of("HorizontalPodAutoscaler"))),
+        on("one-card")(lambda m: m.container("draft")["resources"]["limits"].update({"nvidia.com/gpu": "1"})))
+def one_machine_with_one_card_is_enough(m):
+    if m.overlay not in manifests.ONE_CARD:
+        return
+    for service in SERVICES:
+        if m.deployment(service)["spec"].get("replicas") != 1:
+            yield f"{service}: more than one"
+        if m.pod(service).get("nodeSelector"):
+            yield f"{service}: only on nodes that are labelled"
+    if m.scalings():
+        yield "something scales"
+    cards = [service for service in SERVICES if m.has_card(service)]
+    if cards != (["target"] if m.overlay == "one-card" else ["draft", "target"]):
+        yield f"cards for {cards}"
