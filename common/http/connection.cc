@@ -11,7 +11,7 @@ namespace tandem::http {
 namespace {
 
 constexpr size_t kReadAhead = size_t{16} << 10;  // of the next request, while one is answered
-constexpr size_t kReadBody = size_t{64} << 10;   // at a time
+constexpr size_t kReadInATurn = size_t{64} << 10;
 constexpr size_t kHoldAtOnce = size_t{64} << 10;
 constexpr size_t kCompactFrom = size_t{64} << 10;
 constexpr absl::Duration kDrain = absl::Seconds(2);
@@ -28,6 +28,7 @@ Connection::Connection(uint64_t id, SocketStream stream, std::string client,
       client_(std::move(client)),
       parts_(parts),
       deadline_(now + parts.patience.handshake),
+      read_at_(now),
       reader_(std::make_unique<RequestReader>(parts.limits)) {
   Advance(now);
 }
@@ -59,7 +60,9 @@ void Connection::OnReply(concurrency::Instant now) {
 
 void Connection::OnTime(concurrency::Instant now) {
   if (blocked_ && now >= write_before_) return Lose();
-  if (state_ == State::kAnswering || now < deadline_) return;
+  const bool in_body = state_ == State::kReading && reader_->state() == RequestReader::State::kBody;
+  const bool stands = in_body && now >= read_at_ + parts_.patience.between;
+  if (state_ == State::kAnswering || (now < deadline_ && !stands)) return;
   if (state_ != State::kReading || !reader_->begun()) return Lose();
   AnswerMalformed(408, "the request did not come in time");
   Advance(now);
@@ -80,7 +83,7 @@ void Connection::Advance(concurrency::Instant now) {
     if (result == Result::kOver) return Lose();
     if (result == Result::kLater) return;
     state_ = State::kReading;
-    deadline_ = now + parts_.patience.idle;
+    deadline_ = now + parts_.patience.first_byte;
   }
   if (state_ == State::kReading) ReadRequest(now);
   Flush(now);
@@ -88,6 +91,7 @@ void Connection::Advance(concurrency::Instant now) {
 }
 
 void Connection::ReadRequest(concurrency::Instant now) {
+  bool has_read = false;
   while (state_ == State::kReading) {
     in_.erase(0, reader_->Read(in_));
     switch (reader_->state()) {
@@ -103,8 +107,14 @@ void Connection::ReadRequest(concurrency::Instant now) {
       case RequestReader::State::kHead:
       case RequestReader::State::kBody: {
         if (!HoldBody()) break;
-        const Result result = stream_.Read(in_, in_.size() + kReadBody);
+        if (std::exchange(has_read, true)) {
+          // The socket tells when there is more, but not what TLS has read of it.
+          if (stream_.encrypted()) parts_.mailbox->AddConnection(id_);
+          return;
+        }
+        const Result result = stream_.Read(in_, in_.size() + kReadInATurn);
         if (result == Result::kOver) return Lose();
+        if (result == Result::kOk) read_at_ = now;
         if ((reader_->begun() || !in_.empty()) && !std::exchange(head_timed_, true)) {
           deadline_ = now + parts_.patience.head;
         }
@@ -133,17 +143,28 @@ bool Connection::HoldBody() {
   while (held_ < request.body.size()) {
     const size_t more = std::max(kHoldAtOnce, request.body.size() - held_);
     absl::StatusOr<std::shared_ptr<const void>> hold = parts_.handler->Hold(client_, more);
+    while (!hold.ok() && parts_.take_back(*this)) hold = parts_.handler->Hold(client_, more);
     if (!hold.ok()) {
-      request.body.clear();
-      request.memory.clear();
-      request.refused = hold.status();
-      Answer(std::move(request), /*complete=*/false);
+      RefuseBody(hold.status());
       return false;
     }
     request.memory.push_back(*std::move(hold));
     held_ += more;
   }
   return true;
+}
+
+void Connection::GiveBack() {
+  RefuseBody(absl::ResourceExhaustedError(
+      "the body came more slowly than others, which needed its memory: send it again"));
+}
+
+void Connection::RefuseBody(absl::Status status) {
+  Request& request = reader_->request();
+  request.body = {};
+  request.memory.clear();
+  request.refused = std::move(status);
+  Answer(std::move(request), /*complete=*/false);
 }
 
 // `complete` false: what follows may be the request's body, and is not looked at.

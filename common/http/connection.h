@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,20 +29,28 @@ namespace tandem::http {
 // How long who connects may take.
 struct Patience {
   absl::Duration handshake = absl::Seconds(10);
-  absl::Duration head = absl::Seconds(10);    // from its first byte
-  absl::Duration body = absl::Seconds(60);    // from the head
-  absl::Duration idle = absl::Minutes(5);     // between requests
-  absl::Duration reader = absl::Seconds(30);  // takes nothing of what waits for it
+  absl::Duration first_byte = absl::Seconds(10);  // of the first request, from the handshake
+  absl::Duration head = absl::Seconds(10);        // from its first byte
+  absl::Duration body = absl::Seconds(60);        // from the head
+  absl::Duration between = absl::Seconds(10);     // bytes of a body
+  absl::Duration idle = absl::Minutes(5);         // between requests
+  absl::Duration reader = absl::Seconds(30);      // takes nothing of what waits for it
 };
 
 // What the connections of a port share, which outlives them.
+class Connection;
 struct ConnectionParts {
   Handler* handler = nullptr;
   std::shared_ptr<Mailbox> mailbox;
   ReaderLimits limits;
   Patience patience;
+  // Makes another connection of the same address give up what it holds of its body. False: there is
+  // none.
+  std::function<bool(const Connection& asks)> take_back;
 };
 
+// Each call reads 64 KiB at most, so that no client holds up those of other connections.
+//
 // The port's thread alone.
 class Connection {
  public:
@@ -55,11 +64,18 @@ class Connection {
   int fd() const { return stream_.fd(); }
   uint32_t interest() const;  // in epoll's events
   bool over() const { return state_ == State::kOver; }
+  const std::string& client() const { return client_; }
+  // Nothing has been asked yet, so its end loses nothing but what the client has sent of a request.
+  bool waits() const { return state_ != State::kAnswering && state_ != State::kOver; }
+  // A part of a body is in memory.
+  bool holds_body() const { return state_ == State::kReading && held_ > 0; }
+  concurrency::Instant read_at() const { return read_at_; }  // when it was last heard of
 
   void OnReady(uint32_t events, concurrency::Instant now);
   void OnReply(concurrency::Instant now);  // the reply has something to send
   void OnTime(concurrency::Instant now);   // now and then: ends what takes too long
   void Refuse();                           // ends with the present answer; without one, at once
+  void GiveBack();                         // refuses the request; only if it holds_body()
 
  private:
   enum class State { kHandshake, kReading, kAnswering, kDraining, kOver };
@@ -68,6 +84,7 @@ class Connection {
   void ReadRequest(concurrency::Instant now);
   void OnHeadRead(concurrency::Instant now);
   bool HoldBody();
+  void RefuseBody(absl::Status status);
   void Answer(Request request, bool complete);
   void AnswerMalformed(int code, absl::string_view reason);
   void MakeReply(bool keep_alive, bool without_body);
@@ -86,6 +103,7 @@ class Connection {
   State state_ = State::kHandshake;
   bool refusing_ = false;
   concurrency::Instant deadline_;
+  concurrency::Instant read_at_;
   std::string in_;  // read, and not yet taken by the reader
   std::unique_ptr<RequestReader> reader_;
   bool head_timed_ = false;

@@ -28,7 +28,8 @@ class Handler {
   // The answer to what is no request, or came too slowly: `code` is HTTP's.
   virtual Response Malformed(int code, absl::string_view reason) = 0;
 
-  // Room for so many bytes of a client's body. An error refuses the request.
+  // Room for so many bytes of a client's body. An error refuses the request, or another one of that
+  // client's address, and then comes again.
   virtual absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& client,
                                                            size_t bytes) = 0;
 };

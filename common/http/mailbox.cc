@@ -27,6 +27,20 @@ void Mailbox::AddConnection(uint64_t id) {
   if (!std::exchange(awake_, true)) Wake();
 }
 
+int Mailbox::MakeRoom() {
+  concurrency::MutexLock lock(mutex_);
+  mail_.make_room = true;
+  Wake();
+  while (!closed_.has_value()) made_room_.Wait(mutex_);
+  return *std::exchange(closed_, std::nullopt);
+}
+
+void Mailbox::MadeRoom(int closed) {
+  concurrency::MutexLock lock(mutex_);
+  closed_ = closed;
+  made_room_.NotifyAll();
+}
+
 void Mailbox::Refuse() {
   concurrency::MutexLock lock(mutex_);
   mail_.refuse = true;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@ class Mailbox {
   struct Mail {
     std::vector<int> sockets;           // connected; whoever takes the mail owns them
     std::vector<uint64_t> connections;  // whose replies have something to send
+    bool make_room = false;             // somebody waits in MakeRoom
     bool refuse = false;                // take no more requests
     bool stop = false;                  // end at once
   };
@@ -31,6 +33,11 @@ class Mailbox {
 
   void AddSocket(int socket) TANDEM_EXCLUDES(mutex_);
   void AddConnection(uint64_t id) TANDEM_EXCLUDES(mutex_);
+  // Waits until the port's thread has called MadeRoom, and returns what it said. One caller at a
+  // time, while that thread runs.
+  int MakeRoom() TANDEM_EXCLUDES(mutex_);
+  // `closed`: the descriptor that is free now; -1: none could be.
+  void MadeRoom(int closed) TANDEM_EXCLUDES(mutex_);
   void Refuse() TANDEM_EXCLUDES(mutex_);
   void Stop() TANDEM_EXCLUDES(mutex_);
   Mail Take() TANDEM_EXCLUDES(mutex_);
@@ -42,6 +49,8 @@ class Mailbox {
   concurrency::Mutex mutex_;
   bool awake_ TANDEM_GUARDED_BY(mutex_) = false;
   Mail mail_ TANDEM_GUARDED_BY(mutex_);
+  concurrency::CondVar made_room_;
+  std::optional<int> closed_ TANDEM_GUARDED_BY(mutex_);  // what MadeRoom said
 };
 
 }  // namespace tandem::http

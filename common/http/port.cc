@@ -25,6 +25,7 @@
 #include "common/concurrency/system_clock.h"
 #include "common/security/socket_tls.h"
 #include "common/transport/acceptor.h"
+#include "common/transport/byte_budget.h"
 
 namespace tandem::http {
 namespace {
@@ -65,7 +66,8 @@ class Port::Loop {
  public:
   Loop(const PortOptions& options, Handler& handler, std::shared_ptr<Mailbox> mailbox,
        std::unique_ptr<security::SocketTls> tls, Socket epoll)
-      : parts_{&handler, std::move(mailbox), options.limits, options.patience},
+      : parts_{&handler, std::move(mailbox), options.limits, options.patience,
+               [this](const Connection& asks) { return TakeBack(asks); }},
         tls_(std::move(tls)),
         epoll_(std::move(epoll)) {
     Watch(EPOLL_CTL_ADD, parts_.mailbox->event(), kMailboxId, EPOLLIN);
@@ -131,6 +133,7 @@ class Port::Loop {
       it->second.connection->OnReply(now);
       Settle(it);
     }
+    if (mail.make_room) parts_.mailbox->MadeRoom(EndOldest());
     if (mail.refuse && !std::exchange(refusing_, true)) {
       ForEach([](Connection& connection) { connection.Refuse(); });
     }
@@ -165,6 +168,42 @@ class Port::Loop {
   }
 
   using Iterator = std::unordered_map<uint64_t, Watched>::iterator;
+
+  // The connection that fits and was silent the longest.
+  template <typename Fits>
+  Iterator Oldest(const Fits& fits) {
+    // Of those that were heard of in the same turn, the one that came first.
+    const auto heard_of = [](Iterator it) {
+      return std::pair(it->second.connection->read_at(), it->first);
+    };
+    auto oldest = connections_.end();
+    for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+      if (!fits(*it->second.connection)) continue;
+      if (oldest == connections_.end() || heard_of(it) < heard_of(oldest)) oldest = it;
+    }
+    return oldest;
+  }
+
+  // Its descriptor; -1: all have asked something.
+  int EndOldest() {
+    const auto it = Oldest([](const Connection& connection) { return connection.waits(); });
+    if (it == connections_.end()) return -1;
+    const int fd = it->second.connection->fd();
+    connections_.erase(it);
+    return fd;
+  }
+
+  // What follows of it comes as a reply does.
+  bool TakeBack(const Connection& asks) {
+    const absl::string_view address = transport::AddressOf(asks.client());
+    const auto it = Oldest([&](const Connection& other) {
+      return &other != &asks && other.holds_body() &&
+             transport::AddressOf(other.client()) == address;
+    });
+    if (it == connections_.end()) return false;
+    it->second.connection->GiveBack();
+    return true;
+  }
 
   // After a call of the connection. Returns the next one.
   Iterator Settle(Iterator it) {
@@ -231,7 +270,8 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Start(const PortOptions& options, Ha
       auto acceptor,
       transport::Acceptor::Start({.listeners = std::move(listeners),
                                   .max_connections = options.max_connections,
-                                  .take = [mailbox](int socket) { mailbox->AddSocket(socket); }}));
+                                  .take = [mailbox](int socket) { mailbox->AddSocket(socket); },
+                                  .make_room = [mailbox] { return mailbox->MakeRoom(); }}));
   return std::unique_ptr<Port>(new Port(std::move(loop), std::move(mailbox), std::move(acceptor)));
 }
 

@@ -4,6 +4,10 @@
 // head and of a body (ReaderLimits), and bodies of all clients together (Handler::Hold). Answers
 // wait in memory for who does not read; whoever writes them hears how far that is (reply.h).
 //
+// Who is slow gives way. When all connections are taken, a new one takes the place of the one that
+// was silent the longest and has asked nothing. When there is no room for a body, the one of the
+// same address of which nothing came for the longest is refused.
+//
 // Not here: HTTP/2, compression, ranges, and names of hosts. A proxy in front has them.
 #pragma once
 
@@ -30,7 +34,7 @@ namespace tandem::http {
 struct PortOptions {
   base::Address address;           // port 0: any free one
   security::TlsServerOptions tls;  // plaintext when not enabled()
-  size_t max_connections = 4096;   // open at once; those beyond them are closed at once
+  size_t max_connections = 4096;   // open at once
   ReaderLimits limits;
   Patience patience;
 };

@@ -107,11 +107,9 @@ bool RequestReader::TakeLine(absl::string_view bytes, size_t& taken, absl::strin
   const size_t end = rest.find('\n');
   size_t most = kMaxChunkLineBytes;
   if (in_head) most = limits_.max_head_bytes - head_bytes_;
-  if (!in_head && part_ == Part::kTrailers) most = limits_.max_head_bytes - trailer_bytes_;
+  if (!in_head && part_ == Part::kTrailers) most = limits_.max_head_bytes - extra_bytes_;
   if (std::min(end, rest.size()) >= most) {
-    Refuse(in_head ? 431 : 400,
-           in_head ? absl::StrCat("a request's head has at most ", limits_.max_head_bytes, " bytes")
-                   : "the lines between the chunks of the body are too long");
+    RefuseLine();
     return false;
   }
   if (end == absl::string_view::npos) return false;
@@ -121,8 +119,14 @@ bool RequestReader::TakeLine(absl::string_view bytes, size_t& taken, absl::strin
   }
   line = rest.substr(0, end - 1);
   taken += end + 1;
-  (in_head ? head_bytes_ : trailer_bytes_) += in_head || part_ == Part::kTrailers ? end + 1 : 0;
-  return true;
+  if (in_head) {
+    head_bytes_ += end + 1;
+    return true;
+  }
+  extra_bytes_ +=
+      part_ == Part::kTrailers ? end + 1 : line.size() - std::min(line.size(), kMaxChunkDigits);
+  if (extra_bytes_ > limits_.max_head_bytes) RefuseLine();
+  return state_ != State::kRefused;
 }
 
 void RequestReader::OnHeadLine(absl::string_view line) {
@@ -296,6 +300,16 @@ void RequestReader::OnChunkSize(absl::string_view line) {
     return Refuse(413, absl::StrCat("a body has at most ", limits_.max_body_bytes, " bytes"));
   }
   part_ = left_ > 0 ? Part::kChunkData : Part::kTrailers;
+}
+
+void RequestReader::RefuseLine() {
+  const size_t most = limits_.max_head_bytes;
+  if (state_ == State::kHead) {
+    return Refuse(431, absl::StrCat("a request's head has at most ", most, " bytes"));
+  }
+  Refuse(400, absl::StrCat(
+                  "the lines between the chunks of the body are too long: one has at most ",
+                  kMaxChunkLineBytes, " bytes, and all extensions and trailers together ", most));
 }
 
 void RequestReader::Refuse(int code, absl::string_view reason) {

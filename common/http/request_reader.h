@@ -24,7 +24,9 @@
 namespace tandem::http {
 
 struct ReaderLimits {
-  size_t max_head_bytes = size_t{16} << 10;  // request line and headers; trailers as well
+  // Request line and headers. As much may what is no body have in a chunked body: extensions of
+  // chunks and trailers, all together.
+  size_t max_head_bytes = size_t{16} << 10;
   size_t max_headers = 100;
   size_t max_body_bytes = size_t{8} << 20;
 };
@@ -69,13 +71,14 @@ class RequestReader {
   void OnConnection();
   size_t ReadBody(absl::string_view bytes);
   void OnChunkSize(absl::string_view line);
+  void RefuseLine();  // it is too long
   void Refuse(int code, absl::string_view reason);
 
   const ReaderLimits limits_;
   State state_ = State::kHead;
   Request request_;
   size_t head_bytes_ = 0;
-  size_t trailer_bytes_ = 0;
+  size_t extra_bytes_ = 0;  // extensions of chunks, and trailers
   bool http_1_0_ = false;
   bool keep_alive_ = true;
   bool expects_continue_ = false;

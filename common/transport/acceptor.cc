@@ -1,5 +1,6 @@
 #include "common/transport/acceptor.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -170,15 +171,30 @@ class Acceptor::Loop {
         return false;
       }
       if (IsOurs(peer)) continue;  // closed: that is the answer
-      if (!limit_.Admit(socket.fd(), absl::Now())) {
+      socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+      const int admitted =
+          limit_.Admit(socket.fd(), absl::Now()) ? socket.Release() : TakeAPlace(std::move(socket));
+      if (admitted < 0) {
         refused_.About(absl::StrCat("all ", options_.max_connections,
                                     " connections are taken, or the descriptors for them"));
         continue;
       }
-      socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-      options_.take(socket.Release());
+      options_.take(admitted);
     }
     return true;
+  }
+
+  // Another gives way in favour of this one. Its descriptor, which may be a new one; -1: none does.
+  int TakeAPlace(Socket socket) {
+    const int closed = options_.make_room == nullptr ? -1 : options_.make_room();
+    if (closed < 0) return -1;
+    gave_way_.About(absl::StrCat("all ", options_.max_connections,
+                                 " connections are taken, or the descriptors for them: the one "
+                                 "that was silent the longest was closed"));
+    limit_.Forget(closed);
+    // The lowest one that is free, so that none is taken of those that stay in reserve.
+    Socket lowest(fcntl(socket.fd(), F_DUPFD_CLOEXEC, 0));
+    return lowest.fd() >= 0 && limit_.Admit(lowest.fd(), absl::Now()) ? lowest.Release() : -1;
   }
 
   bool IsOurs(const sockaddr_storage& peer) TANDEM_EXCLUDES(mutex_) {
@@ -195,6 +211,7 @@ class Acceptor::Loop {
   ConnectionLimit limit_;
   Complaint waits_{"connection_waits"};
   Complaint refused_{"connection_refused"};
+  Complaint gave_way_{"connection_gave_way"};
 };
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(AcceptorOptions options) {

@@ -2,8 +2,8 @@
 //
 // gRPC 1.51 stops listening for good when a connection comes while no descriptor is free, and
 // nothing begins it again. So a thread of ours accepts: it waits until a descriptor is free,
-// refuses connections beyond a limit (connection_limit.h), and answers when it is asked whether
-// the port still lives.
+// refuses connections beyond a limit (connection_limit.h) unless an older one gives way, and
+// answers when it is asked whether the port still lives.
 #pragma once
 
 #include <functional>
@@ -24,6 +24,9 @@ struct AcceptorOptions {
   // Takes over a connected socket that does not block, and closes it in the end. Called on the
   // acceptor's thread.
   std::function<void(int socket)> take;
+  // Closes a connection that `take` got, if that loses nothing, in favour of one for which there is
+  // no room. Returns its descriptor, or -1. Called on the acceptor's thread. May be empty.
+  std::function<int()> make_room;
 };
 
 // Thread-safe.

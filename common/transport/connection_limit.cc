@@ -37,6 +37,12 @@ bool ConnectionLimit::Admit(int socket, absl::Time now) {
   return true;
 }
 
+void ConnectionLimit::Forget(int socket) {
+  open_.erase(std::remove_if(open_.begin(), open_.end(),
+                             [&](const Connection& one) { return one.socket == socket; }),
+              open_.end());
+}
+
 void ConnectionLimit::ForgetClosed() {
   open_.erase(std::remove_if(open_.begin(), open_.end(),
                              [](const Connection& one) {

@@ -22,6 +22,8 @@ class ConnectionLimit {
   // Whether this connected socket may stay. It counts until somebody closes it. False: the caller
   // closes it.
   bool Admit(int socket, absl::Time now);
+  // It was closed: room for another one at once.
+  void Forget(int socket);
 
  private:
   // What makes an open socket different from all others.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/concurrency/mutex.h"
 #include "common/http/port.h"
+#include "common/transport/byte_budget.h"
 #include "tests/common/admin/http_client.h"
 #include "tests/support/wait.h"
 
@@ -47,11 +48,11 @@ class TestHandler final : public Handler {
   Response Malformed(int code, absl::string_view reason) override {
     return {.code = code, .body = std::string(reason)};
   }
-  absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& /*client*/,
+  absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& client,
                                                    size_t bytes) override {
-    if (bytes > room) return absl::ResourceExhaustedError("no room");
-    room -= bytes;
-    return std::make_shared<int>();
+    absl::StatusOr<transport::ByteBudget::Hold> hold = budget->Take(client, bytes);
+    holds += hold.ok() ? 1 : 0;
+    return hold;
   }
 
   // Waits for a request to be kept, and takes its reply.
@@ -65,7 +66,10 @@ class TestHandler final : public Handler {
     return reply;
   }
 
-  std::atomic<size_t> room = size_t{1} << 30;
+  // Replaced before the port is there.
+  std::unique_ptr<transport::ByteBudget> budget =
+      std::make_unique<transport::ByteBudget>(size_t{1} << 30);
+  std::atomic<int> holds = 0;  // that were granted
 
  private:
   concurrency::Mutex mutex_;

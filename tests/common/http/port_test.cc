@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/common/http/port_fixture.h"
@@ -82,11 +83,35 @@ TEST_F(PortTest, RefusesByTheHeadAndEndsTheConnection) {
 }
 
 TEST_F(PortTest, RefusesBodiesForWhichThereIsNoRoom) {
-  handler_.room = 100000;
+  handler_.budget = std::make_unique<transport::ByteBudget>(400'000);
   Serve();
   auto client = Connect();
-  client.Send(Post("/echo", std::string(300000, 'x')));
-  EXPECT_THAT(client.ReadToEnd(), AllOf(StartsWith("HTTP/1.1 401"), EndsWith("no room")));
+  client.Send(Post("/echo", std::string(300'000, 'x')));
+  EXPECT_THAT(client.ReadToEnd(), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("at most 100000")));
+}
+
+// A client whose body stops short of its end.
+admin::PlainConnection Stopped(int port, size_t bytes) {
+  admin::PlainConnection client(port);
+  client.Send(absl::StrCat("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes + 1,
+                           "\r\n\r\n", std::string(bytes, 'x')));
+  return client;
+}
+
+TEST_F(PortTest, BodiesThatStopGiveTheirMemoryToOthers) {
+  constexpr size_t kBytes = 180'000;  // so 3 times 64 KiB are held for each
+  handler_.budget = std::make_unique<transport::ByteBudget>(size_t{1} << 20);
+  Serve();
+  std::vector<admin::PlainConnection> stopped;
+  for (int i = 0; i < 12; ++i) {
+    stopped.push_back(Stopped(port_->port(), kBytes));
+    // All of what was sent before is held. The share of one address is 4 of these bodies.
+    ASSERT_TRUE(WaitUntil([&] { return handler_.holds == 3 * (i + 1); })) << handler_.holds;
+  }
+  auto client = Connect();
+  client.Send(Post("/echo", std::string(200'000, 'y'), kClose));
+  EXPECT_THAT(client.ReadToEnd(), AllOf(StartsWith("HTTP/1.1 200"), EndsWith("yy")));
+  EXPECT_THAT(stopped.front().ReadToEnd(), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("slowly")));
 }
 
 TEST_F(PortTest, AnswersWhatIsNoRequestAndEndsTheConnection) {
@@ -105,7 +130,8 @@ TEST_F(PortTest, AnswersWhatIsNoRequestAndEndsTheConnection) {
 TEST_F(PortTest, EndsWhoIsSlowOrSilent) {
   PortOptions options;
   options.patience.head = absl::Milliseconds(300);
-  options.patience.body = absl::Milliseconds(300);
+  options.patience.between = absl::Milliseconds(300);
+  options.patience.first_byte = absl::Milliseconds(300);
   options.patience.idle = absl::Milliseconds(300);
   Serve(options);
   auto silent = Connect();
@@ -241,6 +267,39 @@ TEST_F(PortTest, AnAbortedAnswerIsSeenToBeIncomplete) {
   EXPECT_THAT(client.ReadToEnd(), Not(HasSubstr("0\r\n\r\n")));
 }
 
+TEST_F(PortTest, EndsBodiesThatTakeTooLong) {
+  PortOptions options;
+  options.patience.body = absl::Milliseconds(300);
+  Serve(options);
+  EXPECT_THAT(Stopped(port_->port(), 2).ReadToEnd(), StartsWith("HTTP/1.1 408"));
+}
+
+TEST_F(PortTest, WhoIsSilentGivesWayToANewcomer) {
+  PortOptions options;
+  options.max_connections = 4;
+  options.patience.first_byte = options.patience.head = options.patience.body = absl::Hours(1);
+  Serve(options);
+  auto answered = Connect();
+  answered.Send(Get("/stream", kClose));
+  const std::shared_ptr<Reply> reply = handler_.Take();
+  std::vector<admin::PlainConnection> others;
+  others.push_back(Connect());  // says nothing
+  auto& idle = others.emplace_back(Connect());
+  idle.Send(Post("/echo", "x"));
+  EXPECT_THAT(idle.Read(), EndsWith("\r\n\r\nx"));
+  others.emplace_back(Connect()).Send("GET / HT");
+  for (size_t i = 0; i < 20; ++i) {
+    auto& newcomer = others.emplace_back(Connect());
+    newcomer.Send(Post("/echo", "new"));
+    ASSERT_THAT(newcomer.Read(), EndsWith("\r\n\r\nnew"));
+    // Who stopped in a head may have been read after the one that is idle.
+    if (i == 1) continue;
+    EXPECT_EQ(others[i].ReadToEnd(), "");
+  }
+  reply->Respond({.body = "the end"});
+  EXPECT_THAT(answered.ReadToEnd(), EndsWith("\r\n\r\nthe end")) << "who has asked keeps its place";
+}
+
 TEST_F(PortTest, RefusesConnectionsBeyondItsLimit) {
   PortOptions options;
   options.max_connections = 2;
@@ -248,8 +307,10 @@ TEST_F(PortTest, RefusesConnectionsBeyondItsLimit) {
   const size_t before = Sockets();
   auto first = Connect();
   auto second = Connect();
-  first.Send(Post("/echo", "x"));
-  second.Send(Post("/echo", "x"));
+  first.Send(Get("/stream"));
+  const std::shared_ptr<Reply> of_first = handler_.Take();
+  second.Send(Get("/stream"));
+  const std::shared_ptr<Reply> of_second = handler_.Take();
   auto third = Connect();
   third.Send(Get("/echo"));
   EXPECT_EQ(third.ReadToEnd(), "");

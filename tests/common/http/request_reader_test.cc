@@ -210,6 +210,24 @@ TEST(RequestReader, RefusesWhatIsTooMuch) {
   EXPECT_EQ(Refused(chunked + trailers), 400);
 }
 
+TEST(RequestReader, ExtensionsOfChunksAndTrailersHaveOneBound) {
+  const std::string head = Head("Transfer-Encoding: chunked\r\n");
+  const std::string extended = absl::StrCat("1;", std::string(107, 'x'), "\r\nx\r\n");
+  const std::string plain = "00000001\r\nx\r\n";
+  const auto repeat = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  RequestReader reader(kLimits);
+  Feed(reader, head + repeat(extended, 5) + repeat(plain, 59) + "0\r\n\r\n");
+  EXPECT_EQ(reader.state(), State::kComplete) << reader.refused_reason();
+  EXPECT_EQ(Refused(head + repeat(extended, 6)), 400);
+  EXPECT_EQ(Refused(head + repeat(absl::StrCat("1", std::string(107, ' '), "\r\nx\r\n"), 6)), 400);
+  EXPECT_EQ(Refused(head + repeat(extended, 4) + "0\r\nTail: " + std::string(200, 'x') + "\r\n"),
+            400);
+}
+
 TEST(RequestReader, ShowsNothingOfWhatWasSent) {
   RequestReader reader(kLimits);
   Feed(reader, Head("secret-name\r\n"));

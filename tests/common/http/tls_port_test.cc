@@ -87,7 +87,7 @@ class TlsPortTest : public PortTest {
 
 TEST_F(TlsPortTest, SpeaksTls) {
   ServeTls();
-  const std::string body(100'000, 'x');
+  const std::string body(300'000, 'x');  // read in several turns
   const Answer answer = Send(Post("/echo", body, "Connection: close\r\n"));
   EXPECT_THAT(answer.text, EndsWith("\r\n\r\n" + body));
   EXPECT_EQ(answer.server, "first");
