@@ -72,6 +72,23 @@ std::vector<std::string> Usable(const std::vector<std::string>& found, uint16_t 
   return usable;
 }
 
+// Leaves out what is too much: of addresses that are not `known` the last ones, in their order.
+// Returns how many.
+size_t LeaveOut(std::vector<std::string>& addresses, const std::vector<std::string>& known) {
+  const size_t all = addresses.size();
+  if (all <= kMaxAddressesOfName) return 0;
+  const std::set<std::string> before(known.begin(), known.end());
+  std::set<std::string> chosen;
+  for (const bool is_known : {true, false}) {
+    for (const std::string& address : addresses) {
+      if (chosen.size() == kMaxAddressesOfName) break;
+      if (before.contains(address) == is_known) chosen.insert(address);
+    }
+  }
+  std::erase_if(addresses, [&](const std::string& one) { return !chosen.contains(one); });
+  return all - addresses.size();
+}
+
 struct Entry {
   Entry(base::Address address, absl::Duration every, uint64_t jitter_seed)
       : host(std::move(address.host)),
@@ -94,6 +111,7 @@ struct Entry {
   uint32_t rounds = 0;
 
   std::vector<std::string> addresses;  // the last that were found
+  size_t left_out = 0;                 // of those that were found
   std::string reason;                  // of the last lookup's failure; empty: it was none
   bool looking_up = false;
   bool due = false;
@@ -195,14 +213,16 @@ class Directory::State : public std::enable_shared_from_this<State> {
     }
     concurrency::MutexLock calling(calls_);
     std::optional<base::LogFields> event;
+    bool is_well = false;
     PeerList list;
     {
       concurrency::MutexLock lock(mutex_);
       event = Take(entries_[i], found, reason);
+      is_well = reason.empty() && entries_[i].left_out == 0;
       list = Merged();
     }
-    if (event.has_value() && reason.empty()) TANDEM_LOG(kInfo) << *event;
-    if (event.has_value() && !reason.empty()) TANDEM_LOG(kWarning) << *event;
+    if (event.has_value() && is_well) TANDEM_LOG(kInfo) << *event;
+    if (event.has_value() && !is_well) TANDEM_LOG(kWarning) << *event;
     listener_(list);
     concurrency::MutexLock lock(mutex_);
     if (!closing_) SetTimer(i);
@@ -221,12 +241,16 @@ class Directory::State : public std::enable_shared_from_this<State> {
           .Add("reason", reason);
     }
     std::vector<std::string> addresses = Usable(found, entry.port);
-    if (!other_reason && addresses == entry.addresses) return std::nullopt;
+    const size_t left_out = LeaveOut(addresses, entry.addresses);
+    const bool more_or_less = (left_out > 0) != (std::exchange(entry.left_out, left_out) > 0);
+    if (!other_reason && !more_or_less && addresses == entry.addresses) return std::nullopt;
     entry.addresses = std::move(addresses);
-    return base::LogFields("name_resolved")
-        .Add("name", entry.name)
+    base::LogFields event("name_resolved");
+    event.Add("name", entry.name)
         .Add("kind", kind_)
         .Add("addresses", absl::StrJoin(entry.addresses, ","));
+    if (left_out > 0) event.Add("left_out", left_out).Add("max_addresses", kMaxAddressesOfName);
+    return event;
   }
 
   void SetTimer(size_t i) TANDEM_REQUIRES(mutex_) {

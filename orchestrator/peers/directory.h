@@ -10,6 +10,8 @@
 // - A name stands for its IPv4 addresses, or for its IPv6 addresses if it has no others. So a
 //   machine with one of each is one peer and not two. An address that two entries have is one peer,
 //   under the first entry.
+// - A name stands for 256 addresses at most, for each one takes a connection and memory. Those that are
+//   known already stay, and the log says how many are left out.
 // - A lookup that fails or finds no address changes nothing. Name servers fail for a while, and a
 //   headless Service without a ready pod has no address while the old pods may still serve.
 // - A name that has never had an address is looked up again sooner, first after half a second. So
@@ -37,6 +39,8 @@ namespace tandem::orchestrator {
 // that nobody answered. Messages name the host. It is called on several threads at a time, and may
 // still run when the directory is gone.
 using LookUp = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)>;
+
+inline constexpr size_t kMaxAddressesOfName = 256;
 
 struct DirectoryOptions {
   absl::string_view kind;                   // "target" or "draft", for the log and for problems

@@ -1,12 +1,14 @@
 // Names that are looked up again and again, with a name server and a clock of the test's own.
 #include "orchestrator/peers/directory.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_clock.h"
@@ -165,6 +167,33 @@ TEST_F(DirectoryTest, WhatComesAndGoesIsToldAndLoggedOnEachChange) {
               ElementsAre("name_resolved name=drafts:5 kind=draft addresses=10.0.0.1:5",
                           "name_resolved name=drafts:5 kind=draft addresses=10.0.0.1:5,10.0.0.2:5",
                           "name_resolved name=drafts:5 kind=draft addresses=10.0.0.2:5"));
+}
+
+TEST_F(DirectoryTest, ANameHasABoundOfAddressesAndKeepsThoseItHas) {
+  std::vector<std::string> many;
+  for (int i = 0; i < 4000; ++i) many.push_back(absl::StrCat("10.0.", 99 - i / 250, ".", i % 250));
+  server_->Set("drafts", {"10.0.99.249", "10.0.99.248"});
+  Open("drafts:5");
+  AwaitRounds(1);
+  server_->Set("drafts", many);
+  Round();
+  const std::vector<std::string> chosen = addresses();
+  EXPECT_EQ(chosen.size(), kMaxAddressesOfName);
+  EXPECT_EQ(chosen.front(), "10.0.84.0:5");
+  EXPECT_EQ(chosen.back(), "10.0.99.249:5") << "known before";
+  EXPECT_THAT(log_.Texts().back(), ::testing::EndsWith(" left_out=3744 max_addresses=256"));
+  // Addresses that come before those in use displace none of them.
+  many.push_back("10.0.1.1");
+  std::reverse(many.begin(), many.end());
+  server_->Set("drafts", many);
+  Round();
+  EXPECT_EQ(addresses(), chosen);
+  EXPECT_EQ(log_.Of("name_resolved").size(), 2u) << "once a change";
+  many.resize(kMaxAddressesOfName);
+  server_->Set("drafts", many);
+  Round();
+  EXPECT_EQ(addresses().size(), kMaxAddressesOfName);
+  EXPECT_THAT(log_.Texts().back(), ::testing::Not(::testing::HasSubstr("left_out")));
 }
 
 TEST_F(DirectoryTest, AFailedLookupChangesNothing) {
