@@ -74,10 +74,14 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
 }
 
 // Keeps health up to date until SIGTERM or SIGINT comes.
-void ServeUntilSignal(const Orchestrator& orchestrator, ServerHost& host) {
+void ServeUntilSignal(const Orchestrator& orchestrator, ServerHost& host,
+                      const tandem::http::Port* http) {
   absl::Status shown = absl::UnknownError("nothing was shown yet");
   do {
-    const absl::Status ready = orchestrator.Ready();
+    absl::Status ready = orchestrator.Ready();
+    if (ready.ok() && http != nullptr && !http->admits()) {
+      ready = absl::UnavailableError("the HTTP port refuses connections, for all are taken");
+    }
     if (ready == shown) continue;
     host.SetReady(ready.ok());
     if (ready.ok()) {
@@ -125,6 +129,7 @@ absl::Status Serve(const Flags& flags) {
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts(flags.http.Addresses()));
   Options options = flags.options;
+  options.browser_guard = flags.http.Guard();
   TANDEM_ASSIGN_OR_RETURN(options.tokenizer_directory,
                           tandem::hub::LocalDirectory("--tokenizer", options.tokenizer_directory,
                                                       tandem::hub::Need::kTokenizer));
@@ -152,7 +157,7 @@ absl::Status Serve(const Flags& flags) {
         << LogFields("tokens_in_plaintext").Add("hint", "give --tls-certificate and --tls-key");
   }
   TANDEM_RETURN_IF_ERROR(tandem::process::WritePortFile(flags.server.port_file, host->port()));
-  ServeUntilSignal(*orchestrator, *host);
+  ServeUntilSignal(*orchestrator, *host, http.get());
   Drain(flags, *orchestrator, *host, http.get());
   return absl::OkStatus();
 }

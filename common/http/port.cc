@@ -26,6 +26,7 @@
 #include "common/security/socket_tls.h"
 #include "common/transport/acceptor.h"
 #include "common/transport/byte_budget.h"
+#include "common/transport/port_watch.h"
 
 namespace tandem::http {
 namespace {
@@ -272,15 +273,20 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Start(const PortOptions& options, Ha
                                   .max_connections = options.max_connections,
                                   .take = [mailbox](int socket) { mailbox->AddSocket(socket); },
                                   .make_room = [mailbox] { return mailbox->MakeRoom(); }}));
-  return std::unique_ptr<Port>(new Port(std::move(loop), std::move(mailbox), std::move(acceptor)));
+  return std::unique_ptr<Port>(
+      new Port(std::move(loop), std::move(mailbox), std::move(acceptor), options.ask_every));
 }
 
 Port::Port(std::unique_ptr<Loop> loop, std::shared_ptr<Mailbox> mailbox,
-           std::unique_ptr<transport::Acceptor> acceptor)
+           std::unique_ptr<transport::Acceptor> acceptor, absl::Duration ask_every)
     : loop_(std::move(loop)),
       mailbox_(std::move(mailbox)),
       port_(acceptor->port()),
       acceptor_(std::move(acceptor)),
+      watch_(std::make_unique<transport::PortWatch>(
+          [asked = acceptor_.get(), ask_every] { return asked->Ask(ask_every); },
+          [this](transport::PortState state) { admits_ = state == transport::PortState::kAdmits; },
+          ask_every)),
       thread_([this] { loop_->Run(); }) {}
 
 Port::~Port() { Drain(absl::ZeroDuration()); }
@@ -288,6 +294,7 @@ Port::~Port() { Drain(absl::ZeroDuration()); }
 void Port::Refuse() {
   {
     concurrency::MutexLock lock(mutex_);
+    watch_ = nullptr;  // before the acceptor that it asks
     acceptor_ = nullptr;
   }
   mailbox_->Refuse();

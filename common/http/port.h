@@ -11,6 +11,7 @@
 // Not here: HTTP/2, compression, ranges, and names of hosts. A proxy in front has them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -27,7 +28,8 @@
 
 namespace tandem::transport {
 class Acceptor;
-}
+class PortWatch;
+}  // namespace tandem::transport
 
 namespace tandem::http {
 
@@ -37,6 +39,7 @@ struct PortOptions {
   size_t max_connections = 4096;   // open at once
   ReaderLimits limits;
   Patience patience;
+  absl::Duration ask_every = absl::Seconds(5);  // how often admits() is found out
 };
 
 // Thread-safe.
@@ -51,6 +54,9 @@ class Port {
   Port& operator=(const Port&) = delete;
 
   int port() const { return port_; }
+  // False: when the port last connected to itself, the connection was refused because all are taken
+  // and have asked something, or was not accepted at all.
+  bool admits() const { return admits_; }
 
   // Listens no more, and closes each connection with its present answer. Returns at once.
   void Refuse() TANDEM_EXCLUDES(mutex_);
@@ -61,13 +67,15 @@ class Port {
  private:
   class Loop;
   Port(std::unique_ptr<Loop> loop, std::shared_ptr<Mailbox> mailbox,
-       std::unique_ptr<transport::Acceptor> acceptor);
+       std::unique_ptr<transport::Acceptor> acceptor, absl::Duration ask_every);
 
   const std::unique_ptr<Loop> loop_;
   const std::shared_ptr<Mailbox> mailbox_;
   const int port_;
+  std::atomic<bool> admits_ = true;
   concurrency::Mutex mutex_;
   std::unique_ptr<transport::Acceptor> acceptor_ TANDEM_GUARDED_BY(mutex_);  // null: no more
+  std::unique_ptr<transport::PortWatch> watch_ TANDEM_GUARDED_BY(mutex_);    // asks acceptor_
   std::thread thread_ TANDEM_GUARDED_BY(mutex_);
 };
 

@@ -127,10 +127,10 @@ class Acceptor::Loop {
     }
   }
 
-  bool Answers(absl::Duration patience) {
+  PortState Ask(absl::Duration patience) {
     const absl::Time end = absl::Now() + patience;
     Socket socket(::socket(reached_at_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (socket.fd() < 0) return false;
+    if (socket.fd() < 0) return PortState::kSilent;
     // Bound first, so that the loop knows whose it is before it comes.
     sockaddr_storage from = reached_at_;
     if (from.ss_family == AF_INET6) {
@@ -139,7 +139,7 @@ class Acceptor::Loop {
       reinterpret_cast<sockaddr_in&>(from).sin_port = 0;
     }
     if (bind(socket.fd(), reinterpret_cast<const sockaddr*>(&from), SizeOf(from)) != 0) {
-      return false;
+      return PortState::kSilent;
     }
     {
       concurrency::MutexLock lock(mutex_);
@@ -148,12 +148,14 @@ class Acceptor::Loop {
     if (connect(socket.fd(), reinterpret_cast<const sockaddr*>(&reached_at_),
                 SizeOf(reached_at_)) != 0 &&
         errno != EINPROGRESS) {
-      return false;
+      return PortState::kSilent;
     }
-    if (!WaitFor(socket.fd(), POLLOUT, end)) return false;
-    if (!WaitFor(socket.fd(), POLLIN, end)) return false;
+    if (!WaitFor(socket.fd(), POLLOUT, end)) return PortState::kSilent;
+    if (!WaitFor(socket.fd(), POLLIN, end)) return PortState::kSilent;
     char byte = 0;
-    return recv(socket.fd(), &byte, 1, 0) == 0;  // the loop closed it
+    const ssize_t got = recv(socket.fd(), &byte, 1, 0);
+    if (got < 0) return PortState::kSilent;
+    return got == 0 ? PortState::kAdmits : PortState::kRefuses;
   }
 
  private:
@@ -170,7 +172,10 @@ class Acceptor::Loop {
         waits_.About(std::strerror(errno));
         return false;
       }
-      if (IsOurs(peer)) continue;  // closed: that is the answer
+      if (IsOurs(peer)) {
+        Answer(socket);
+        continue;
+      }
       socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
       const int admitted =
           limit_.Admit(socket.fd(), absl::Now()) ? socket.Release() : TakeAPlace(std::move(socket));
@@ -184,14 +189,27 @@ class Acceptor::Loop {
     return true;
   }
 
-  // Another gives way in favour of this one. Its descriptor, which may be a new one; -1: none does.
-  int TakeAPlace(Socket socket) {
+  // To Ask: it is closed, and before that gets a byte if another one would be refused.
+  void Answer(const Socket& socket) {
+    if (limit_.HasRoom(socket.fd(), absl::Now()) || EndAnother()) return;
+    const char refused = 0;
+    send(socket.fd(), &refused, 1, MSG_NOSIGNAL);
+  }
+
+  // In favour of one for which there is no room.
+  bool EndAnother() {
     const int closed = options_.make_room == nullptr ? -1 : options_.make_room();
-    if (closed < 0) return -1;
+    if (closed < 0) return false;
     gave_way_.About(absl::StrCat("all ", options_.max_connections,
                                  " connections are taken, or the descriptors for them: the one "
                                  "that was silent the longest was closed"));
     limit_.Forget(closed);
+    return true;
+  }
+
+  // Another gives way in favour of this one. Its descriptor, which may be a new one; -1: none does.
+  int TakeAPlace(Socket socket) {
+    if (!EndAnother()) return -1;
     // The lowest one that is free, so that none is taken of those that stay in reserve.
     Socket lowest(fcntl(socket.fd(), F_DUPFD_CLOEXEC, 0));
     return lowest.fd() >= 0 && limit_.Admit(lowest.fd(), absl::Now()) ? lowest.Release() : -1;
@@ -236,6 +254,6 @@ Acceptor::~Acceptor() {
   close(stop_);
 }
 
-bool Acceptor::Answers(absl::Duration patience) { return loop_->Answers(patience); }
+PortState Acceptor::Ask(absl::Duration patience) { return loop_->Ask(patience); }
 
 }  // namespace tandem::transport

@@ -29,21 +29,27 @@ struct AcceptorOptions {
   std::function<int()> make_room;
 };
 
+enum class PortState {
+  kAdmits,   // a connection that comes is served
+  kRefuses,  // it is closed at once, for want of room
+  kSilent,   // nothing becomes of it
+};
+
 // Thread-safe.
 class Acceptor {
  public:
   // UNAVAILABLE: no descriptor is left for it.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(AcceptorOptions options);
-  // Listens no more. Returns when `take` runs no more. Nobody may be in Answers.
+  // Listens no more. Returns when `take` runs no more. Nobody may be in Ask.
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
   int port() const { return port_; }
 
-  // Connects to the port as any client does, and waits for an answer. False: none came within
+  // Connects to the port as any client does, and waits for an answer. kSilent: none came within
   // `patience`. One caller at a time.
-  bool Answers(absl::Duration patience);
+  PortState Ask(absl::Duration patience);
 
  private:
   class Loop;

@@ -15,26 +15,30 @@ constexpr int kReserve = 128;
 // A look costs a system call a connection, so it is not taken with every caller that is refused.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 
-// 0: it is closed. Others close a socket at any time, and its number may be another descriptor's by
-// now: that is what this finds out, so no lock could order the two. The kernel is asked without the C
-// library, whose fstat ThreadSanitizer takes for a use of the descriptor.
+}  // namespace
+
+// Others close a socket at any time, and its number may be another descriptor's by now: that is what
+// this finds out, so no lock could order the two. The kernel is asked without the C library, whose
+// fstat ThreadSanitizer takes for a use of the descriptor.
 ino_t InodeOf(int socket) {
   struct stat status {};
   const bool found = syscall(SYS_fstat, socket, &status) == 0;
   return found && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-}  // namespace
-
 bool ConnectionLimit::Admit(int socket, absl::Time now) {
+  if (!HasRoom(socket, now)) return false;
+  open_.push_back({socket, InodeOf(socket)});
+  return true;
+}
+
+bool ConnectionLimit::HasRoom(int socket, absl::Time now) {
   if (socket >= max_descriptor_) return false;
   if (open_.size() >= max_connections_ && now - looked_ >= kLookAgain) {
     looked_ = now;
     ForgetClosed();
   }
-  if (open_.size() >= max_connections_) return false;
-  open_.push_back({socket, InodeOf(socket)});
-  return true;
+  return open_.size() < max_connections_;
 }
 
 void ConnectionLimit::Forget(int socket) {

@@ -22,6 +22,8 @@ class ConnectionLimit {
   // Whether this connected socket may stay. It counts until somebody closes it. False: the caller
   // closes it.
   bool Admit(int socket, absl::Time now);
+  // Whether Admit would say yes.
+  bool HasRoom(int socket, absl::Time now);
   // It was closed: room for another one at once.
   void Forget(int socket);
 
@@ -39,6 +41,9 @@ class ConnectionLimit {
   std::vector<Connection> open_;  // and some that were closed since the last look
   absl::Time looked_ = absl::InfinitePast();
 };
+
+// What makes an open socket different from all others. 0: it is closed.
+ino_t InodeOf(int socket);
 
 // Descriptors that this process may have, now.
 int MaxDescriptors();

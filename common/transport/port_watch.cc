@@ -7,9 +7,9 @@
 
 namespace tandem::transport {
 
-PortWatch::PortWatch(std::function<bool()> answers, std::function<void(bool)> changed,
+PortWatch::PortWatch(std::function<PortState()> ask, std::function<void(PortState)> changed,
                      absl::Duration every)
-    : answers_(std::move(answers)),
+    : ask_(std::move(ask)),
       changed_(std::move(changed)),
       every_(every),
       thread_([this] { Run(); }) {}
@@ -25,7 +25,7 @@ PortWatch::~PortWatch() {
 
 void PortWatch::Run() {
   concurrency::NameThisThread("port-watch");
-  bool before = true;
+  PortState before = PortState::kAdmits;
   while (true) {
     {
       concurrency::MutexLock lock(mutex_);
@@ -33,7 +33,7 @@ void PortWatch::Run() {
       while (!over_ && absl::Now() < next) wake_.WaitFor(mutex_, next - absl::Now());
       if (over_) return;
     }
-    const bool now = answers_();
+    const PortState now = ask_();
     if (now != before) changed_(now);
     before = now;
   }

@@ -1,4 +1,4 @@
-// Asks again and again whether a port answers.
+// Asks again and again how a port is.
 #pragma once
 
 #include <functional>
@@ -6,15 +6,17 @@
 
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
+#include "common/transport/acceptor.h"
 
 namespace tandem::transport {
 
-// Begins with a port that answers. Thread-safe.
+// Begins with a port that admits. Thread-safe.
 class PortWatch {
  public:
-  // A thread calls `answers`, waits `every`, and begins again. It tells `changed` when the answer is
+  // A thread calls `ask`, waits `every`, and begins again. It tells `changed` when the answer is
   // another one than before.
-  PortWatch(std::function<bool()> answers, std::function<void(bool)> changed, absl::Duration every);
+  PortWatch(std::function<PortState()> ask, std::function<void(PortState)> changed,
+            absl::Duration every);
   // Waits for the question that is being asked.
   ~PortWatch();
   PortWatch(const PortWatch&) = delete;
@@ -23,8 +25,8 @@ class PortWatch {
  private:
   void Run() TANDEM_EXCLUDES(mutex_);
 
-  const std::function<bool()> answers_;
-  const std::function<void(bool)> changed_;
+  const std::function<PortState()> ask_;
+  const std::function<void(PortState)> changed_;
   const absl::Duration every_;
   concurrency::Mutex mutex_;
   concurrency::CondVar wake_;

@@ -144,9 +144,9 @@ void ServerHost::WatchPort() {
   concurrency::MutexLock lock(drain_mutex_);
   watch_ = std::make_unique<PortWatch>(
       [acceptor = acceptor_.get(), patience = options_.ask_every] {
-        return acceptor->Answers(patience);
+        return acceptor->Ask(patience);
       },
-      [this](bool answers) { OnPortAnswers(answers); }, options_.ask_every);
+      [this](PortState state) { OnPort(state); }, options_.ask_every);
 }
 
 absl::Status ServerHost::ListenForAdmin() {
@@ -180,7 +180,7 @@ absl::Status ServerHost::ListenForAdmin() {
 }
 
 ServerHost::ServerHost(ServerHostOptions options)
-    : options_(std::move(options)), guard_(IdleGuard::Get()) {}
+    : options_(std::move(options)), guard_(IdleGuard::Get()), port_state_(PortState::kAdmits) {}
 
 ServerHost::~ServerHost() { Drain(absl::ZeroDuration()); }
 
@@ -191,36 +191,56 @@ void ServerHost::SetHealth(const std::string& name, bool serving) {
 }
 
 void ServerHost::SetReady(bool ready) {
+  {
+    concurrency::MutexLock lock(health_mutex_);
+    ready_ = ready;
+  }
+  ShowReady();
+}
+
+void ServerHost::ShowReady() {
+  concurrency::MutexLock lock(health_mutex_);
+  const bool ready = ready_ && port_state_ == PortState::kAdmits;
   SetHealth("", ready);
   for (const std::string& name : options_.health_names) SetHealth(name, ready);
 }
 
 void ServerHost::SetAlive(bool alive) {
   {
-    concurrency::MutexLock lock(alive_mutex_);
+    concurrency::MutexLock lock(health_mutex_);
     alive_ = alive;
   }
   ShowAlive();
 }
 
-void ServerHost::OnPortAnswers(bool answers) {
-  if (answers) {
-    TANDEM_LOG(kInfo) << base::LogFields("alive").Add("port", port_);
-  } else {
+void ServerHost::OnPort(PortState state) {
+  PortState before = PortState::kAdmits;
+  {
+    concurrency::MutexLock lock(health_mutex_);
+    before = std::exchange(port_state_, state);
+  }
+  if (state == PortState::kSilent) {
     TANDEM_LOG(kError) << base::LogFields("not_alive")
                               .Add("port", port_)
                               .Add("reason", "it accepts no connection");
+  } else if (before == PortState::kSilent) {
+    TANDEM_LOG(kInfo) << base::LogFields("alive").Add("port", port_);
   }
-  {
-    concurrency::MutexLock lock(alive_mutex_);
-    port_answers_ = answers;
+  if (state == PortState::kRefuses) {
+    TANDEM_LOG(kWarning) << base::LogFields("port_full")
+                                .Add("port", port_)
+                                .Add("reason",
+                                     "it refuses connections, for all are taken: not ready");
+  } else if (before == PortState::kRefuses) {
+    TANDEM_LOG(kInfo) << base::LogFields("port_free").Add("port", port_);
   }
   ShowAlive();
+  ShowReady();
 }
 
 void ServerHost::ShowAlive() {
-  concurrency::MutexLock lock(alive_mutex_);
-  SetHealth(kLiveness, alive_ && port_answers_);
+  concurrency::MutexLock lock(health_mutex_);
+  SetHealth(kLiveness, alive_ && port_state_ != PortState::kSilent);
 }
 
 void ServerHost::Refuse() {

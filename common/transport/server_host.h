@@ -28,6 +28,7 @@ namespace tandem::transport {
 class Acceptor;
 class IdleGuard;
 class PortWatch;
+enum class PortState;
 
 struct ServerHostOptions {
   std::string listen_address;      // HOST:PORT; port 0: any free one
@@ -56,8 +57,8 @@ struct ServerHostOptions {
   // minute. Of both ports: who does not finish a handshake within 10 s, or does not answer a ping
   // within 5 s, is closed. Pings go out every 10 s.
   absl::Duration max_connection_idle = absl::Minutes(5);
-  // The host connects to its own main port so often, and is not alive while that does not answer
-  // within the same time.
+  // The host connects to its own main port so often. It is not alive while that does not answer
+  // within the same time, and not ready while that refuses connections.
   absl::Duration ask_every = absl::Seconds(5);
 
   // INVALID_ARGUMENT naming each bad value. Looks at no file, no port.
@@ -69,7 +70,8 @@ struct ServerHostOptions {
 //
 // grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end,
 // unless the main port accepts no connection or SetAlive says so), "" and the health_names
-// (NOT_SERVING until SetReady(true), and again while draining).
+// (NOT_SERVING until SetReady(true), and again while draining, or while the main port refuses
+// connections because all are taken).
 //
 // Thread-safe.
 class ServerHost {
@@ -107,8 +109,9 @@ class ServerHost {
   absl::Status ListenForAdmin();
   void WatchPort() TANDEM_EXCLUDES(drain_mutex_);
   void SetHealth(const std::string& name, bool serving);
-  void ShowAlive() TANDEM_EXCLUDES(alive_mutex_);
-  void OnPortAnswers(bool answers) TANDEM_EXCLUDES(alive_mutex_);
+  void ShowAlive() TANDEM_EXCLUDES(health_mutex_);
+  void ShowReady() TANDEM_EXCLUDES(health_mutex_);
+  void OnPort(PortState state) TANDEM_EXCLUDES(health_mutex_);
   void RefuseLocked() TANDEM_REQUIRES(drain_mutex_);
 
   const ServerHostOptions options_;
@@ -116,9 +119,10 @@ class ServerHost {
   std::unique_ptr<grpc::Server> admin_;
   std::unique_ptr<admin::AdminPort> admin_entry_;
   std::unique_ptr<grpc::Server> main_;
-  concurrency::Mutex alive_mutex_;
-  bool alive_ TANDEM_GUARDED_BY(alive_mutex_) = true;         // as SetAlive says
-  bool port_answers_ TANDEM_GUARDED_BY(alive_mutex_) = true;  // as watch_ says
+  concurrency::Mutex health_mutex_;
+  bool alive_ TANDEM_GUARDED_BY(health_mutex_) = true;     // as SetAlive says
+  bool ready_ TANDEM_GUARDED_BY(health_mutex_) = false;    // as SetReady says
+  PortState port_state_ TANDEM_GUARDED_BY(health_mutex_);  // as watch_ says
   concurrency::Mutex drain_mutex_;
   std::unique_ptr<Acceptor> acceptor_ TANDEM_GUARDED_BY(drain_mutex_);  // null: it listens no more
   std::unique_ptr<PortWatch> watch_ TANDEM_GUARDED_BY(drain_mutex_);    // asks acceptor_

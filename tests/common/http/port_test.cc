@@ -321,6 +321,20 @@ TEST_F(PortTest, RefusesConnectionsBeyondItsLimit) {
       << "something leaks: " << Sockets() << " after " << before;
 }
 
+TEST_F(PortTest, TellsWhetherItAdmitsConnections) {
+  PortOptions options;
+  options.max_connections = 1;
+  options.ask_every = absl::Milliseconds(20);
+  Serve(options);
+  auto client = Connect();
+  client.Send(Get("/stream"));
+  const std::shared_ptr<Reply> reply = handler_.Take();
+  EXPECT_TRUE(WaitUntil([&] { return !port_->admits(); }));
+  reply->Respond({.body = "x"});
+  EXPECT_THAT(client.Read(), EndsWith("\r\n\r\nx"));
+  EXPECT_TRUE(WaitUntil([&] { return port_->admits(); })) << "it waits now, and would give way";
+}
+
 TEST_F(PortTest, DrainsWithTheAnswersThatRun) {
   Serve();
   auto idle = Connect();

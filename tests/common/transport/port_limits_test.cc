@@ -80,6 +80,24 @@ TEST(PortLimits, ConnectionsBeyondTheMostAreClosedAndOthersServed) {
       testing::WaitUntil([&] { return HealthOf(ChannelTo(host->port()), "liveness") == 1; }));
 }
 
+TEST(PortLimits, APortThatRefusesConnectionsIsNotReady) {
+  const Watchdog watchdog(absl::Seconds(60));
+  const auto host = StartHost({.max_connections = 2, .ask_every = kShort});
+  host->SetReady(true);
+  const auto admin = ChannelTo(host->admin_port());
+  EXPECT_EQ(HealthOf(admin, ""), 1);
+  {
+    std::vector<admin::PlainConnection> others;
+    for (int i = 0; i < 2; ++i) {
+      others.emplace_back(host->port());
+      others.back().Send(kGreeting);
+    }
+    EXPECT_TRUE(testing::WaitUntil([&] { return HealthOf(admin, "") == 2; }));
+    EXPECT_EQ(HealthOf(admin, "liveness"), 1) << "a restart would help nobody";
+  }
+  EXPECT_TRUE(testing::WaitUntil([&] { return HealthOf(admin, "") == 1; }));
+}
+
 TEST(PortLimits, WhoGreetsAndIsSilentIsClosed) {
   const Watchdog watchdog;
   const auto host = StartHost({.max_connection_idle = absl::Seconds(1)});
