@@ -253,6 +253,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
   front.served_model_name = options.served_model_name;
+  front.browser_guard = options.http.Guard();
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();
   front.max_active_requests = options.max_active_requests;

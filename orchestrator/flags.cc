@@ -63,9 +63,11 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
                "requests that run at once; those beyond them wait");
   flags.Number("max-waiting-requests", &options.max_waiting_requests, 0, 16384,
                "requests that may wait; those beyond them are refused; 0 = nobody waits");
-  flags.Number("max-unchecked-mib", &options.max_unchecked_mib, 64, 1 << 20,
-               "MiB of memory for requests that came and are not checked yet; those beyond it are "
-               "refused, and so are those of a connection that has a quarter of it");
+  flags.Number(
+      "max-unchecked-mib", &options.max_unchecked_mib, 64, 1 << 20,
+      "MiB of memory for requests that came and are not checked yet; those beyond it are "
+      "refused, as are those of a connection that has a quarter of it, or of an address that "
+      "has three times what is left for others");
   flags.Duration("admission-patience", &options.admission_patience, millisecond, absl::Hours(24),
                  "a request without a deadline waits this long to be admitted");
   flags.Number("default-max-tokens", &options.default_max_tokens, 0, UINT32_MAX,

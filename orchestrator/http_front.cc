@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
@@ -16,13 +17,26 @@ void HttpFlags::AddTo(flags::FlagSet& flags, std::string* model_name) {
              "HOST:PORT to serve HTTP/1.1 on, with the encryption, tokens and limits of --listen; "
              "port 0: any free one; none when absent");
   flags.Text("http-port-file", &port_file, "its port is written there once all is ready");
+  flags.Text("http-allowed-hosts", &allowed_hosts,
+             "host names, separated by commas, that the HTTP port may be called by where no token "
+             "is required, and whose web pages may call it; *: all. Addresses and localhost always "
+             "may. Default: no other name if it listens on a loopback address, else all, but pages "
+             "of its own alone");
   flags.Text("served-model-name", model_name,
              "what the model is called there; the last part of the model's directory when absent");
 }
 
 absl::Status HttpFlags::Validate() const {
   if (listen.empty()) return absl::OkStatus();
-  return base::ParseAddress("--http-listen", listen, base::AddressUse::kListen).status();
+  TANDEM_RETURN_IF_ERROR(
+      base::ParseAddress("--http-listen", listen, base::AddressUse::kListen).status());
+  return Guard().Validate("http-allowed-hosts");
+}
+
+BrowserGuard HttpFlags::Guard() const {
+  const auto address = base::ParseAddress("--http-listen", listen, base::AddressUse::kListen);
+  return {.listen_host = address.ok() ? address->host : "",
+          .allowed_hosts = absl::StrSplit(allowed_hosts, ',', absl::SkipEmpty())};
 }
 
 std::vector<transport::ListenAddress> HttpFlags::Addresses() const {

@@ -14,17 +14,21 @@
 #include "common/http/port.h"
 #include "common/transport/listen_check.h"
 #include "common/transport/server_flags.h"
+#include "orchestrator/openai/browser_guard.h"
 
 namespace tandem::orchestrator {
 
 struct HttpFlags {
-  std::string listen;     // HOST:PORT; empty: none
-  std::string port_file;  // empty: none
+  std::string listen;         // HOST:PORT; empty: none
+  std::string port_file;      // empty: none
+  std::string allowed_hosts;  // separated by commas; empty: none
 
   // `model_name` is what --served-model-name sets; it outlives `flags`.
   void AddTo(flags::FlagSet& flags, std::string* model_name);
   // INVALID_ARGUMENT naming the flag. Looks at no file, no port.
   absl::Status Validate() const;
+  // For Options::browser_guard. The flags are valid.
+  BrowserGuard Guard() const;
   // What to add to ServerFlags::CheckPorts.
   std::vector<transport::ListenAddress> Addresses() const;
 

@@ -12,6 +12,7 @@
 #include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
 #include "orchestrator/draft/choice/drafter_trials.h"
+#include "orchestrator/openai/browser_guard.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request.h"
 
@@ -52,7 +53,8 @@ struct Options {
   uint32_t max_active_requests = 256;    // 1 to 65536; further ones wait
   uint32_t max_waiting_requests = 1024;  // 0 to 16384; further ones get RESOURCE_EXHAUSTED
   // MiB that requests may take which have come and are not checked yet; 64 to 1048576. Further ones
-  // get RESOURCE_EXHAUSTED, and so do those of a connection that has a quarter of it.
+  // get RESOURCE_EXHAUSTED, and so do those of a connection or address that has its share of it
+  // (transport/byte_budget.h).
   uint32_t max_unchecked_mib = 256;
   // A request without a deadline waits this long for admission and then gets RESOURCE_EXHAUSTED.
   absl::Duration admission_patience = absl::Seconds(60);
@@ -80,6 +82,7 @@ struct Options {
   // What ListModels and HTTP call the model: 1 to 256 bytes; empty: the last part of
   // tokenizer_directory, or "tandem".
   std::string served_model_name;
+  BrowserGuard browser_guard;  // of HTTP
 
   security::TlsClientOptions peer_tls;  // for channels to targets and drafts
   // The tokens that may call the service Generation (common/security/bearer_tokens.h). Empty:

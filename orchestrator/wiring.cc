@@ -193,6 +193,7 @@ class Wired final : public Orchestrator {
     openai.chat_template = chat_template_.get();
     openai.max_request_bytes = size_t{options.max_unchecked_mib} << 20;
     openai.max_answer_bytes = options.max_unread_bytes;
+    openai.browser_guard = options.browser_guard;
     openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
     openai.long_prompt_workers = &long_prompt_workers_;
     openai.long_prompt_threads = static_cast<size_t>(LongPromptThreads());

@@ -68,8 +68,8 @@ async def http_stream(port, tokens, seed):
                        "temperature": 0, "tandem": {"draft_tokens": 4}}).encode()
     began = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: "
-                 + str(len(body)).encode() + b"\r\n\r\n" + body)
+    writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 b"Connection: close\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
     first, events, data = None, 0, b""
     while part := await reader.read(65536):
         events += part.count(b"data: ")

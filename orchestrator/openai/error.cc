@@ -159,7 +159,9 @@ http::Response ErrorResponse(int code, absl::string_view message) {
   ApiError error;
   error.code = code;
   error.message = std::string(message);
-  error.type = code >= 500 ? "server_error" : "invalid_request_error";
+  error.type = code >= 500   ? "server_error"
+               : code == 403 ? "permission_error"
+                             : "invalid_request_error";
   return ErrorResponse(error);
 }
 

@@ -35,7 +35,7 @@ struct ApiError {
 ApiError ToApiError(const absl::Status& status, absl::string_view prompt = "prompt");
 
 std::string ErrorJson(const ApiError& error);
-// As ErrorJson, for what never was a request.
+// As ErrorJson, for what never was a request, or was refused by its head.
 http::Response ErrorResponse(int code, absl::string_view message);
 // With the headers that belong to its code: Retry-After, WWW-Authenticate.
 http::Response ErrorResponse(const ApiError& error);

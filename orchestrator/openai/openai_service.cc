@@ -110,27 +110,42 @@ OpenAiService::OpenAiService(OpenAiOptions options, Generator& generator,
   long_turns_.emplace(*options_.long_prompt_workers, options_.long_prompt_threads);
 }
 
-absl::Status OpenAiService::OnHead(const http::Request& head) {
+// Nothing: the request is taken so far.
+std::optional<http::Response> OpenAiService::RefuseByHead(const http::Request& head) const {
   const Route* const route = Find(head.path);
-  if (route == nullptr || !MethodFits(*route, head.method)) {
-    return absl::NotFoundError("no such route");  // OnRequest says it in full
+  if (route == nullptr) return ErrorResponse(404, UnknownPath(head.path));
+  if (!MethodFits(*route, head.method)) {
+    http::Response response = ErrorResponse(
+        405,
+        absl::StrCat(route->path, " takes ", route->post() ? "POST" : "GET and HEAD", " only"));
+    response.headers.push_back({"Allow", route->post() ? "POST" : "GET, HEAD"});
+    return response;
   }
+  if (tokens_ == nullptr && (!route->open || route->kind == Kind::kPage)) {
+    absl::Status status = options_.browser_guard.CheckHost(head);
+    if (status.ok() && route->post()) status = options_.browser_guard.CheckOrigin(head);
+    if (!status.ok()) return ErrorResponse(403, status.message());
+  }
+  if (!route->post()) return std::nullopt;
+  const absl::Status type = CheckContentType(head);
+  if (!type.ok()) return ErrorResponse(415, type.message());
+  return std::nullopt;
+}
+
+absl::Status OpenAiService::OnHead(const http::Request& head) {
+  if (RefuseByHead(head).has_value()) {
+    return absl::InvalidArgumentError("refused by its head");  // OnRequest says it in full
+  }
+  const Route* const route = Find(head.path);
   if (route->open || tokens_ == nullptr) return absl::OkStatus();
   return CheckToken(head, route->path, *tokens_);
 }
 
 void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply> reply) {
+  if (std::optional<http::Response> refused = RefuseByHead(request)) {
+    return reply->Respond(*std::move(refused));
+  }
   const Route* const route = Find(request.path);
-  if (route == nullptr) {
-    return reply->Respond(ErrorResponse(404, UnknownPath(request.path)));
-  }
-  if (!MethodFits(*route, request.method)) {
-    http::Response response = ErrorResponse(
-        405,
-        absl::StrCat(route->path, " takes ", route->post() ? "POST" : "GET and HEAD", " only"));
-    response.headers.push_back({"Allow", route->post() ? "POST" : "GET, HEAD"});
-    return reply->Respond(std::move(response));
-  }
   if (route->kind == Kind::kPage) return reply->Respond(PageResponse(request.path));
   const std::string client = request.client;
   if (route->kind == Kind::kText) ++open_calls_;

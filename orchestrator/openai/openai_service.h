@@ -26,6 +26,7 @@
 #include "common/concurrency/fair_executor.h"
 #include "common/http/handler.h"
 #include "common/transport/byte_budget.h"
+#include "orchestrator/openai/browser_guard.h"
 #include "orchestrator/openai/completion_request.h"
 
 namespace tandem::security {
@@ -47,6 +48,7 @@ struct OpenAiOptions {
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none; outlives all
   size_t max_request_bytes = 0;  // of bodies that are not checked yet, of all clients
   size_t max_answer_bytes = 0;   // of answers that are kept, of all clients
+  BrowserGuard browser_guard;    // where there are no tokens
   size_t worker_threads = 1;     // of the executor
   // Long bodies are parsed and tokenised here, beside everything else; as the others if null.
   concurrency::Executor* long_prompt_workers = nullptr;  // outlives all
@@ -75,6 +77,7 @@ class OpenAiService final : public http::Handler {
                                                    size_t bytes) override;
 
  private:
+  std::optional<http::Response> RefuseByHead(const http::Request& head) const;
   void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
   absl::StatusOr<CompletionRequest> ParseConversation(const base::JsonValue& body) const;

@@ -21,7 +21,8 @@ def head_and_body(answer):
 
 def request(path, body, *headers, version="1.1"):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"POST {path} HTTP/{version}", "Host: x", f"Content-Length: {len(data)}", *headers, "", ""]
+    lines = [f"POST {path} HTTP/{version}", "Host: localhost", "Content-Type: application/json",
+             f"Content-Length: {len(data)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + data
 
 
@@ -67,7 +68,7 @@ class Api(unittest.TestCase):
         types = {"/": "text/html", "/chat.js": "text/javascript", "/chat.css": "text/css"}
         for path, of_type in types.items():
             head, body = head_and_body(self.served.raw(
-                f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()))
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()))
             self.assertTrue(head.startswith("HTTP/1.1 200 OK"), head)
             self.assertIn(f"Content-Type: {of_type}; charset=utf-8", head)
             self.assertIn("Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -159,8 +160,8 @@ class Api(unittest.TestCase):
     def test_chunked_bodies_and_http_1_0(self):
         body = json.dumps({"prompt": PROMPT, "max_tokens": 2}).encode()
         chunks = b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in body) + b"0\r\n\r\n"
-        answer = self.served.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
-                                 b"Connection: close\r\n\r\n" + chunks)
+        answer = self.served.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+                                 b"Content-Type: application/json\r\nConnection: close\r\n\r\n" + chunks)
         self.assertTrue(answer.startswith(b"HTTP/1.1 200"), answer)
         answer = self.served.raw(request("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "stream": True},
                                          version="1.0"))
@@ -243,7 +244,7 @@ class Curl(unittest.TestCase):
     def curl(self, path, *words, data=None):
         """The status and the body."""
         if data is not None:
-            words = ("--data-binary", "@-", *words)
+            words = ("--data-binary", "@-", "-H", "Content-Type: application/json", *words)
         done = subprocess.run(self.words(path, *words), input=data, capture_output=True, check=False)
         body, _, code = done.stdout.decode().rpartition("\n")
         return int(code), body
@@ -265,7 +266,7 @@ class Curl(unittest.TestCase):
     def test_who_leaves_in_mid_stream_frees_everything_within_a_round(self):
         texts, length = 8, 900
         body = json.dumps({"prompt": PROMPT, "max_tokens": length, "n": texts, "ignore_eos": True, "stream": True})
-        with subprocess.Popen(self.words("/v1/completions", "-d", body), stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(self.words("/v1/completions", "--json", body), stdout=subprocess.PIPE) as process:
             self.assertTrue(process.stdout.readline().startswith(b"data: "))
             process.kill()
         before = self.served.metric("tandem:rounds_total")
@@ -275,7 +276,8 @@ class Curl(unittest.TestCase):
     def test_what_is_wrong_is_said(self):
         for path, words, data, code in (
                 ("/v1/completions", (), b"{", 400), ("/v1/completions", (), b'{"prompt": ""}', 400),
-                ("/v1/completions", (), b"prompt=x", 400), ("/v1/completions", ("-X", "PUT"), b"{}", 405),
+                ("/v1/completions", (), b"prompt=x", 400), ("/v1/completions", ("-d", "{}"), None, 415),
+                ("/v1/completions", ("-X", "PUT"), b"{}", 405),
                 ("/v1/completions", (), None, 405), ("/v1/files", (), None, 404), ("/health", ("-I",), None, 200),
                 ("/v1/completions", (), b"x" * (9 << 20), 413)):
             with self.subTest(path=path, words=words):
@@ -283,6 +285,15 @@ class Curl(unittest.TestCase):
 
 
 class Guarded(unittest.TestCase):
+    def test_names_of_the_flag_are_served(self):
+        with Served("--http-allowed-hosts=llm.example,chat.example") as served:
+            body = {"prompt": PROMPT}
+            for headers, status in (
+                    ({"Host": "llm.example:80"}, 200), ({"Host": "evil.example"}, 403),
+                    ({"Origin": "https://chat.example"}, 200), ({"Origin": "https://evil.example"}, 403)):
+                with self.subTest(headers):
+                    self.assertEqual(served.post("/tokenize", body, headers)[0], status)
+
     def test_tokens_guard_all_but_health_version_and_the_page(self):
         with tempfile.TemporaryDirectory() as folder:
             tokens = pathlib.Path(folder) / "tokens"

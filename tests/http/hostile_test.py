@@ -21,12 +21,14 @@ SECONDS = float(os.environ.get("TANDEM_HOSTILE_SECONDS", 0))
 BODY = json.dumps({"prompt": PROMPT}).encode()
 CLOSE = "Connection: close"
 MAX_BODY = 8 << 20
+MAX_BODIES = 256 << 20  # of all of them together, --max-unchecked-mib
 # Of what is no request, or a wrong one. Never a fault of the server's.
-REFUSALS = {400, 404, 405, 408, 413, 417, 431, 501, 505}
+REFUSALS = {400, 403, 404, 405, 408, 413, 415, 417, 431, 501, 505}
+JSON = "Content-Type: application/json"
 
 
-def request(body=BODY, *headers, line="POST /tokenize HTTP/1.1", host="Host: x", length=True):
-    lines = [line, host, *([f"Content-Length: {len(body)}"] if length else []), *headers]
+def request(body=BODY, *headers, line="POST /tokenize HTTP/1.1", host="Host: localhost", length=True, kind=JSON):
+    lines = [line, host, *([kind] if kind else []), *([f"Content-Length: {len(body)}"] if length else []), *headers]
     return "\r\n".join([one for one in lines if one] + ["", ""]).encode("latin-1") + body
 
 
@@ -155,8 +157,51 @@ class HostileTest(unittest.TestCase):
         (answer,) = exchange(self.served.http_port, [ones[0] + ones[1] + b"nonsense\r\n\r\n" + ones[2]], 60)
         self.assertEqual(statuses(answer), [200, 200, 400])
 
+    def test_a_page_of_another_site_is_refused(self):
+        page = ["Sec-Fetch-Mode: cors", CLOSE]
+        self.check({
+            request(BODY, *page, kind="Content-Type: text/plain"): [415],
+            request(BODY, *page, kind=""): [415],
+            request(BODY, *page, kind="Content-Type: application/x-www-form-urlencoded"): [415],
+            request(BODY, *page, "Origin: https://evil.example"): [403],
+            request(BODY, *page, "Origin: null"): [403],
+            request(BODY, *page, "Sec-Fetch-Site: cross-site"): [403],
+            request(BODY, *page, host="Host: evil.example:8000"): [403],
+            request(BODY, *page, "Origin: http://evil.example", host="Host: evil.example"): [403],
+            request(b"", CLOSE, line="GET /v1/models HTTP/1.1", host="Host: evil.example", kind=""): [403],
+            request(b"", CLOSE, line="GET / HTTP/1.1", host="Host: evil.example", kind=""): [403],
+            # Its own page, its user's machine, a probe, a program.
+            request(BODY, *page, "Origin: http://localhost", "Sec-Fetch-Site: same-origin"): [200],
+            request(BODY, *page, "Origin: http://127.0.0.1:3000", "Sec-Fetch-Site: cross-site"): [200],
+            request(BODY, CLOSE, host="Host: 10.0.0.7:8000"): [200],
+            request(b"", CLOSE, line="GET /health HTTP/1.1", host="Host: anything", kind=""): [200],
+            request(b"", CLOSE, line="GET / HTTP/1.1", kind=""): [200],
+        })
+
+    def test_bodies_that_stop_hold_up_nobody(self):
+        almost = b" " * (MAX_BODY - len(BODY)) + BODY
+        stopped = []
+        try:
+            for _ in range(MAX_BODIES // MAX_BODY + 2):
+                stopped.append(socket.create_connection(("127.0.0.1", self.served.http_port), timeout=60))
+                stopped[-1].sendall(request(almost)[:-1])
+            for body in (BODY, b" " * (2 << 20) + BODY):
+                self.check({request(body, CLOSE): [200]})
+        finally:
+            for connection in stopped:
+                connection.close()
+
+    def test_extensions_of_chunks_have_a_bound(self):
+        body = b" " * 1000 + BODY
+        extension = b"x" * 250
+        chunks = b"".join(b"1;%s\r\n%c\r\n" % (extension, byte) for byte in body)
+        self.check({
+            request(chunks + b"0\r\n\r\n", "Transfer-Encoding: chunked", CLOSE, length=False): [400],
+            chunked(body, 1, CLOSE): [200],
+        })
+
     def test_who_is_slow_holds_up_nobody_and_is_ended(self):
-        head = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nA: "
+        head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nA: "
         slow = [socket.create_connection(("127.0.0.1", self.served.http_port), timeout=60) for _ in range(200)]
         try:
             for i, connection in enumerate(slow):

@@ -88,9 +88,10 @@ class HttpClient {
 
 Ask OverHttp(int port, size_t bytes) {
   const std::string body = absl::StrCat(R"({"prompt": ")", Words(bytes), R"(", "max_tokens": 1})");
-  const std::string request =
-      absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(),
-                   "\r\n\r\n", body);
+  const std::string request = absl::StrCat(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Type: application/json\r\nContent-Length: ",
+      body.size(), "\r\n\r\n", body);
   return [client = std::make_shared<HttpClient>(port), request] { return client->Ask(request); };
 }
 

@@ -313,7 +313,8 @@ TEST(Trace, ARequestOverHttpSaysSo) {
     cluster.spans().Clear();
     const std::string answer = admin::Http(
         (*port)->port(),
-        absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: front.example:80\r\ntraceparent: ",
+        absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: front.example:80\r\n"
+                     "Content-Type: application/json\r\ntraceparent: ",
                      Traceparent("01"), "\r\nConnection: close\r\nContent-Length: ", body.size(),
                      "\r\n\r\n", body));
     EXPECT_TRUE(WaitUntil([&] { return !cluster.spans().Named(telemetry::kGenerateSpan).empty(); }))

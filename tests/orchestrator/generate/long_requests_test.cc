@@ -141,6 +141,7 @@ TEST_F(LongRequests, OfHttpAreParsedByTheirWorkers) {
       request.method = "POST";
       request.path = path;
       request.client = "somebody";
+      request.headers = {{"content-type", "application/json"}};
       request.body = Nonsense(bytes);
       service.OnRequest(std::move(request), reply);
       EXPECT_EQ(held_.size(), bytes > kLongRequest ? 1u : 0u);
