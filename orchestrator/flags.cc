@@ -104,8 +104,10 @@ void AddRequests(Options& options, flags::FlagSet& flags) {
       "pace");
   flags.Duration("draft-wait-floor", &options.loop.draft_wait_floor, millisecond, absl::Minutes(1),
                  "the adapted wait is never shorter than this");
-  flags.Duration("watchdog-min", &options.loop.watchdog_min, millisecond, absl::Hours(1),
-                 "a Step is never given up before this");
+  flags.Duration(
+      "watchdog-min", &options.loop.watchdog_min, millisecond, absl::Hours(1),
+      "minimum timeout of a Step, for a target that has answered before; ten times as long for "
+      "the first one after a target's start");
 }
 
 }  // namespace

@@ -110,8 +110,11 @@ void Answers::Put(Stream& stream, internal::v1::Verdict verdict,
 }
 
 void Answers::Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for) {
+  const concurrency::Instant now = clock_.Now();
   streams_.ForEach([&](Stream& stream) {
-    if (stream.outgoing.verdicts_size() == 0) return;
+    const bool quiet = stream.owed > 0 && now - stream.quiet_since >= kQuiet;
+    if (stream.outgoing.verdicts_size() == 0 && !quiet) return;
+    stream.quiet_since = now;
     internal::v1::Verdicts message;
     size_t bytes = 0;
     for (internal::v1::Verdict& verdict : *stream.outgoing.mutable_verdicts()) {

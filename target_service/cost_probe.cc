@@ -13,16 +13,33 @@ namespace tandem::target_service {
 namespace {
 
 constexpr int kSweeps = 4;
+constexpr int kLeastTimes = 2;  // that the first point is measured
 
 }  // namespace
 
 void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
                   scheduling::CostCurve& curve) {
   int room = engine.info().max_rows;  // as far as is known
+  const concurrency::Instant started = clock.Now();
+  std::vector<scheduling::CostCurve::Point> points;
+  // What it gave room for; 0: there is none, or it failed, which ends it.
+  auto probe = [&](int rows, absl::Duration& least) {
+    const absl::StatusOr<ProbedPass> probed = engine.Probe(rows);
+    if (!probed.ok()) {
+      TANDEM_LOG(kWarning) << base::LogFields("measuring_failed")
+                                  .Add("rows", rows)
+                                  .Add("status", probed.status().ToString());
+      return 0;
+    }
+    if (probed->rows > 0) least = std::min(least, probed->computed);
+    return probed->rows;
+  };
+  // The first pass of a process reads its weights into memory and starts its threads.
+  absl::Duration warm_up = absl::InfiniteDuration();
+  if (probe(1, warm_up) == 0) return;
   // Several times all over, so that what disturbs the machine for a while does not spoil a point.
   const concurrency::Instant began = clock.Now();
   auto fits = [&](absl::Duration expected) { return clock.Now() - began + expected <= time; };
-  std::vector<scheduling::CostCurve::Point> points;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     for (size_t i = 0;; ++i) {
       if (i == points.size()) {
@@ -34,18 +51,12 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
       } else if (!fits(points[i].time)) {
         break;
       }
-      for (int times = sweep == 0 ? 2 : 1; times > 0; --times) {
-        if (points[i].time != absl::InfiniteDuration() && !fits(points[i].time)) break;
-        const absl::StatusOr<ProbedPass> probed = engine.Probe(points[i].rows);
-        if (!probed.ok()) {
-          TANDEM_LOG(kWarning) << base::LogFields("measuring_failed")
-                                      .Add("rows", points[i].rows)
-                                      .Add("status", probed.status().ToString());
-          return;
-        }
-        if (probed->rows == 0) return;
-        if (probed->rows < points[i].rows) room = points[i].rows = probed->rows;
-        points[i].time = std::min(points[i].time, probed->computed);
+      for (int times = sweep == 0 ? kLeastTimes : 1; times > 0; --times) {
+        const bool measured = points[i].time != absl::InfiniteDuration();
+        if (i > 0 && measured && !fits(points[i].time)) break;
+        const int rows = probe(points[i].rows, points[i].time);
+        if (rows == 0) return;
+        if (rows < points[i].rows) room = points[i].rows = rows;
       }
     }
   }
@@ -59,7 +70,8 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
                     absl::ToInt64Microseconds(point.time));
   }
   TANDEM_LOG(kInfo) << base::LogFields("passes_measured")
-                           .Add("took", clock.Now() - began)
+                           .Add("took", clock.Now() - started)
+                           .Add("warm_up", warm_up)
                            .Add("us_by_rows", measured);
 }
 

@@ -82,6 +82,7 @@ void Executor::Began(Stream& stream) {
 void Executor::Handle(BatchArrives event) {
   Stream* const stream = streams().Find(event.stream);
   if (stream == nullptr) return;  // it was ended meanwhile: nobody reads the verdicts
+  if (stream->owed == 0) stream->quiet_since = clock().Now();
   for (auto& step : event.steps) {
     stream->Owe();
     if (auto* refused = std::get_if<RefusedStep>(&step)) {

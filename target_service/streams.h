@@ -19,6 +19,8 @@ struct Stream : serving::BaseStream<internal::v1::TargetReply> {
   internal::v1::Verdicts outgoing;
   // When it last asked for something.
   concurrency::Instant last_step = concurrency::Instant::InfinitePast();
+  // Since when it has heard nothing though it is owed verdicts; without them it means nothing.
+  concurrency::Instant quiet_since = concurrency::Instant::InfinitePast();
   std::vector<scheduling::CostCurve::Point> told_curve;  // as the client knows it
 };
 

@@ -27,7 +27,8 @@ struct LoopOptions {
   absl::Duration backoff_max = absl::Seconds(2);
 
   // A Step that is unanswered for max(watchdog_min, watchdog_factor x expected time) means that its
-  // stream is dead.
+  // stream is dead. For the first Steps of a target's process it is up to ten times watchdog_min
+  // (verify/step_watchdog.h).
   absl::Duration watchdog_min = absl::Milliseconds(500);
   double watchdog_factor = 8;
 

@@ -252,7 +252,8 @@ Answer StepExchange::Invalid(VerifyReply reply) {
 }
 
 absl::Duration StepExchange::WatchdogTime() const {
-  return watchdog_.Limit(target_->pace->Expected(sent_rows_, clock_.Now()));
+  const TargetPace& pace = *target_->pace;
+  return watchdog_.Limit(pace.Expected(sent_rows_, clock_.Now()), pace.answers());
 }
 
 std::optional<StepExchange::Silence> StepExchange::OnWatchdog() {

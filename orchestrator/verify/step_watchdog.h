@@ -14,8 +14,8 @@ namespace tandem::orchestrator {
 class StepWatchdog {
  public:
   enum class Finding : uint8_t {
-    kWait,          // the stream brings other verdicts: the Step gets its time again
-    kSequenceLost,  // the stream brings other verdicts, but not this one
+    kWait,          // the stream brings other verdicts or reports: the Step gets its time again
+    kSequenceLost,  // the stream brings these, but not this verdict
     kStreamSilent,  // nothing came since the Step was sent
   };
 
@@ -28,13 +28,17 @@ class StepWatchdog {
   // A good verdict came, so the targets work.
   void Reset() { strikes_ = 0; }
 
-  // The time for a Step that should take `expected`. It doubles with every lost Step in a row, so
-  // that one gets through at last if Steps are lost because they are slow.
-  absl::Duration Limit(absl::Duration expected) const {
-    return std::max(options_.watchdog_min, expected * options_.watchdog_factor) * (1 << strikes_);
+  // The time for a Step that should take `expected`, at a target that has answered `answers` Steps since its
+  // start. The first passes of a process are slow in ways that nobody foresees, so the least time is
+  // kFirstFactor times watchdog_min at first, and falls with each answer. It doubles with every lost Step in a
+  // row, so that one gets through at last if Steps are lost because they are slow.
+  absl::Duration Limit(absl::Duration expected, uint64_t answers) const {
+    const double first = std::max(1.0, kFirstFactor / static_cast<double>(1 + answers));
+    return std::max(options_.watchdog_min * first, expected * options_.watchdog_factor) *
+           (1 << strikes_);
   }
 
-  // The limit is over. `heard` is when the Step's stream last brought a verdict.
+  // The limit is over. `heard` is when the Step's stream last brought verdicts or a report.
   Finding Fired(concurrency::Instant heard) {
     const bool alive = heard > sent_at_;
     if (alive && extensions_ < kMaxExtensions) {
@@ -48,6 +52,7 @@ class StepWatchdog {
   concurrency::Instant sent_at() const { return sent_at_; }
 
  private:
+  static constexpr double kFirstFactor = 10;
   static constexpr uint32_t kMaxExtensions = 1;
   static constexpr uint32_t kMaxDoublings = 6;
 

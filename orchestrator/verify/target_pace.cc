@@ -33,6 +33,7 @@ void TargetPace::Submitted(uint32_t rows) {
 void TargetPace::Answered(uint32_t rows, absl::Duration elapsed) {
   concurrency::MutexLock lock(mutex_);
   Left(rows);
+  ++answers_;
   if (rows <= kRoundRows) {
     Average(elapsed, round_);
   } else {
@@ -59,12 +60,19 @@ void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve,
   if (!curve.empty() && IsCurve(curve)) curve_ = std::move(curve);
 }
 
-void TargetPace::StreamBegan(std::vector<CostPoint> curve) {
+void TargetPace::StreamBegan(const std::string& process, std::vector<CostPoint> curve) {
   if (!IsCurve(curve)) curve.clear();
   concurrency::MutexLock lock(mutex_);
+  if (process != process_) answers_ = 0;
+  process_ = process;
   reported_rows_ = 0;
   rows_since_report_ = 0;
   curve_ = std::move(curve);
+}
+
+uint64_t TargetPace::answers() const {
+  concurrency::MutexLock lock(mutex_);
+  return answers_;
 }
 
 absl::Duration TargetPace::Round() const {

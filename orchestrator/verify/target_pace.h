@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -53,8 +54,12 @@ class TargetPace {
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
 
   // A new stream began, and its target says what passes take; a curve that is not sorted or too long
-  // is ignored. What older streams reported holds no more.
-  void StreamBegan(std::vector<CostPoint> curve);
+  // is ignored. What older streams reported holds no more. `process` names the target's process: one that is
+  // new has answered nothing yet.
+  void StreamBegan(const std::string& process, std::vector<CostPoint> curve);
+
+  // Steps that the target's process has answered with a verdict.
+  uint64_t answers() const;
 
   // The time of a round with its queueing; zero while it is unknown.
   absl::Duration Round() const;
@@ -81,6 +86,8 @@ class TargetPace {
   std::atomic<uint64_t> good_{0};
 
   mutable concurrency::Mutex mutex_;
+  std::string process_ TANDEM_GUARDED_BY(mutex_);
+  uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   absl::Duration round_ TANDEM_GUARDED_BY(mutex_);      // moving average; zero: unknown
   absl::Duration per_token_ TANDEM_GUARDED_BY(mutex_);  // moving average; zero: unknown
   uint64_t rows_under_way_ TANDEM_GUARDED_BY(mutex_) = 0;

@@ -172,7 +172,7 @@ void VerifyClient::OnChecked(base::Incarnation incarnation, const v1::Welcome& w
       welcome_ = welcome;
       load_.reset();
       backoff_.Reset();
-      pace_->StreamBegan(Curve(welcome.cost_curve()));
+      pace_->StreamBegan(welcome.instance_id(), Curve(welcome.cost_curve()));
       info = Info();
     } else {
       NotReady(fits);

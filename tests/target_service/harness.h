@@ -39,6 +39,7 @@ class RecordingSink final : public VerdictSink {
     if (message.has_verdicts()) {
       load_ = message.verdicts().load();
       if (load_.cost_curve_size() > 0) ++curves_;
+      if (message.verdicts().verdicts().empty()) ++reports_;
       for (const internal::v1::Verdict& verdict : message.verdicts().verdicts())
         verdicts_.push_back(verdict);
     }
@@ -67,6 +68,11 @@ class RecordingSink final : public VerdictSink {
     concurrency::MutexLock lock(mutex_);
     return curves_;
   }
+  // Reports without a verdict, so far.
+  int reports() const {
+    concurrency::MutexLock lock(mutex_);
+    return reports_;
+  }
   // Of the largest message.
   size_t max_bytes() const {
     concurrency::MutexLock lock(mutex_);
@@ -83,6 +89,7 @@ class RecordingSink final : public VerdictSink {
   std::vector<internal::v1::Verdict> verdicts_ TANDEM_GUARDED_BY(mutex_);
   v1::Load load_ TANDEM_GUARDED_BY(mutex_);
   int curves_ TANDEM_GUARDED_BY(mutex_) = 0;
+  int reports_ TANDEM_GUARDED_BY(mutex_) = 0;
   size_t max_bytes_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };

@@ -94,6 +94,36 @@ TEST(TargetScheduling, SixteenSequencesShareTheirPasses) {
   EXPECT_EQ(load.pass_sequences(), client.rounds());
 }
 
+// An orchestrator that waits hears that the device works, whatever it works on.
+TEST(TargetScheduling, AStreamThatIsOwedVerdictsIsToldOfPasses) {
+  std::vector<uint32_t> prompt(200);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<uint32_t>(i % 5);
+  internal::v1::SequenceOptions long_text = SampledOptions();
+  long_text.set_max_length(250);
+  Options options;
+  options.pass_rows = 20;
+  for (const int64_t pass : {30, 60, 250}) {  // milliseconds
+    SCOPED_TRACE(pass);
+    Device device(absl::Milliseconds(pass), absl::ZeroDuration(), options);
+    Harness& target = *device.target;
+    auto waiting = target.Connect("a");
+    auto idle = target.Connect("b");
+    for (int text = 1; text <= 2; ++text) {
+      target.clock.Advance(absl::Minutes(1));  // it was idle
+      const int before = waiting.sink->reports();
+      const v1::Load load = target.device->load();
+      Harness::Send(waiting, {FirstStep(static_cast<uint64_t>(text), prompt, {}, long_text)});
+      target.RunAll();
+      EXPECT_EQ(waiting.sink->Take().size(), 1u);
+      const auto passes = static_cast<int>(target.device->load().passes() - load.passes());
+      ASSERT_GE(passes, 8);
+      const auto every = static_cast<int>((100 + pass - 1) / pass);  // passes
+      EXPECT_EQ(waiting.sink->reports() - before, (passes - 1) / every);
+    }
+    EXPECT_EQ(idle.sink->reports(), 0) << "nothing is owed to it";
+  }
+}
+
 // Even where a row costs the same in any batch, a few rounds go together.
 TEST(TargetScheduling, BatchesWhereTheyGainNothing) {
   Device device(absl::ZeroDuration(), absl::Milliseconds(2));

@@ -167,6 +167,53 @@ TEST(ManyTargets, AStreamThatWasGivenUpIsNotUsedAgain) {
   EXPECT_EQ(harness.target(0).streams, 2);
 }
 
+// The cost curve says 20 ms a pass. The first pass of a process may take seconds all the same, and a later one
+// that is lost is found soon.
+TEST(ManyTargets, ATargetThatHasJustBegunIsGivenSecondsForItsFirstStep) {
+  PoolHarness harness(1);
+  WireTarget& target = harness.target(0);
+  target.cost_curve = {{1, 20'000}};
+  std::vector<int> lost = {1, 30};  // Steps without a verdict
+  concurrency::Instant lost_at;
+  std::vector<absl::Duration> waited;
+  target.on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
+    if (waited.size() < lost.size() && target.steps == lost[waited.size()] + 1) {
+      waited.push_back(harness.clock.Now() - lost_at);
+    }
+    if (waited.size() == lost.size() || target.steps != lost[waited.size()]) return Do::kAnswer;
+    lost_at = harness.clock.Now();
+    return Do::kDrop;
+  };
+  auto& request = harness.Add(Text(1, 60));
+  harness.Run();
+  ExpectRight(request);
+  ASSERT_EQ(waited.size(), 2u);
+  EXPECT_GE(waited[0], absl::Seconds(5));
+  EXPECT_GE(waited[1], absl::Milliseconds(500));
+  EXPECT_LT(waited[1], absl::Seconds(1));
+}
+
+// It computes for others, or on a long prompt: it reports, and has no verdict yet.
+TEST(ManyTargets, ATargetThatReportsPassesIsNotEjected) {
+  PoolHarness harness(1);
+  WireTarget& target = harness.target(0);
+  target.on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
+    return target.steps == 20 ? Do::kDrop : Do::kAnswer;
+  };
+  auto& request = harness.Add(Text(1, 60));
+  harness.Run([&] { return target.steps == 20; });
+  for (int i = 0; i < 8 && target.steps == 20; ++i) {
+    harness.timers.Advance(absl::Milliseconds(100));
+    target.Report();
+    harness.DeliverAll();
+  }
+  EXPECT_EQ(target.steps, 20) << "the report gave the Step its time again";
+  harness.Run();
+  ExpectRight(request);
+  EXPECT_EQ(target.streams, 1) << "it was not given up";
+  EXPECT_EQ(harness.pool().Peers()[0].ejections(), 0u);
+}
+
 // A request without a deadline has nothing but the watchdog.
 TEST(ManyTargets, AnAbsurdReportHoldsTheWatchdogOffForMinutesAtMost) {
   PoolHarness harness(1);

@@ -79,7 +79,7 @@ TEST(TargetPace, TheReportedQueueAndWhatWasSentThereSince) {
   pace.Submitted(5);
   EXPECT_EQ(pace.QueuedRows(kNow + 2 * TargetPace::kReportLife), 45u)
       << "while we wait there, no news means no progress";
-  pace.StreamBegan({});
+  pace.StreamBegan("", {});
   EXPECT_EQ(pace.QueuedRows(kNow), 0u);
 }
 
@@ -109,7 +109,7 @@ TEST(TargetPace, AReportIsBelievedUpToALimit) {
   pace.Submitted(5);
   pace.Answered(5, absl::Milliseconds(10));
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
-  pace.StreamBegan({});
+  pace.StreamBegan("", {});
   pace.Reported(UINT32_MAX, {}, kNow);  // the queue alone
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
 }
@@ -125,6 +125,22 @@ TEST(TargetPace, OwnRowsMayTakeLongerThanReportsMay) {
       << "three minutes by the curve, and more by what was measured";
   pace.Reported(0, {{500, absl::Hours(1)}}, kNow);
   EXPECT_LT(pace.Expected(kPrefix, kNow), absl::Minutes(4)) << "not an hour a pass";
+}
+
+TEST(TargetPace, AnswersAreCountedForEachProcessOfTheTarget) {
+  TargetPace pace;
+  pace.StreamBegan("first", {});
+  for (int i = 0; i < 3; ++i) {
+    pace.Submitted(5);
+    pace.Answered(5, absl::Milliseconds(10));
+  }
+  pace.Submitted(5);
+  pace.Forgotten(5);
+  EXPECT_EQ(pace.answers(), 3u) << "a Step without a verdict is no pass that was seen";
+  pace.StreamBegan("first", {});
+  EXPECT_EQ(pace.answers(), 3u) << "a stream that broke";
+  pace.StreamBegan("second", {});
+  EXPECT_EQ(pace.answers(), 0u) << "its first passes are slow again";
 }
 
 TEST(TargetPace, ACurveThatIsNoneIsIgnored) {

@@ -230,16 +230,33 @@ TEST(StepWatchdog, SilenceOfTheStreamAndOfOneSequence) {
   using Finding = StepWatchdog::Finding;
   const concurrency::Instant sent(absl::Hours(1));
   watchdog.Sent(sent);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_min);
-  EXPECT_EQ(watchdog.Limit(absl::Seconds(1)), absl::Seconds(options.watchdog_factor));
+  constexpr uint64_t kMany = 100;  // answers so far
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1), kMany), options.watchdog_min);
+  EXPECT_EQ(watchdog.Limit(absl::Seconds(1), kMany), absl::Seconds(options.watchdog_factor));
   EXPECT_EQ(watchdog.Fired(sent), Finding::kStreamSilent);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 2 * options.watchdog_min);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1), kMany), 2 * options.watchdog_min);
   watchdog.Sent(sent);
   EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(1)), Finding::kWait);
   EXPECT_EQ(watchdog.Fired(sent + absl::Milliseconds(2)), Finding::kSequenceLost);
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), 4 * options.watchdog_min);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1), kMany), 4 * options.watchdog_min);
   watchdog.Reset();
-  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1)), options.watchdog_min);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(1), kMany), options.watchdog_min);
+}
+
+// The first passes of a process are slow, and nothing says how slow.
+TEST(StepWatchdog, TheFirstStepsOfATargetGetMoreTime) {
+  const LoopOptions options;
+  const StepWatchdog watchdog(options);
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(20), 0), absl::Seconds(5));
+  EXPECT_EQ(watchdog.Limit(absl::Seconds(1), 0), absl::Seconds(8))
+      << "what is expected counts, too";
+  absl::Duration before = absl::InfiniteDuration();
+  for (uint64_t answers = 0; answers < 9; ++answers) {
+    const absl::Duration limit = watchdog.Limit(absl::Milliseconds(20), answers);
+    EXPECT_LT(limit, before) << answers;
+    before = limit;
+  }
+  EXPECT_EQ(watchdog.Limit(absl::Milliseconds(20), 9), options.watchdog_min);
 }
 
 TEST(SlotWait, OnlyTheTimeBeforeTheStepThatGotASlotCounts) {
