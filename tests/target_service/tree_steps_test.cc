@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,9 +23,11 @@ internal::v1::SequenceOptions TreeOptions(float temperature, uint64_t seed) {
   internal::v1::SequenceOptions options = SampledOptions(seed, temperature);
   options.set_rule(temperature == 0 ? v1::RULE_GREEDY : v1::RULE_COUPLED);
   options.set_max_nodes(kNodes);
-  options.mutable_sampling()->set_frequency_penalty(0.7f);
-  options.mutable_sampling()->set_repetition_penalty(1.3f);
-  options.mutable_sampling()->set_min_tokens(9);
+  options.set_prompt_tokens(3);
+  options.mutable_sampling()->set_frequency_penalty(1.5f);
+  options.mutable_sampling()->set_presence_penalty(0.8f);
+  options.mutable_sampling()->set_repetition_penalty(1.6f);
+  options.mutable_sampling()->set_min_tokens(20);
   options.add_stop_token_ids(2);
   options.mutable_logprobs()->set_top(2);
   options.mutable_logprobs()->set_processed(true);
@@ -59,21 +60,24 @@ std::vector<uint32_t> Own(const Harness& target, const internal::v1::SequenceOpt
   return own;
 }
 
-// Some of the target's own tokens, among others; never a chain.
+// Some of the target's own tokens, among others, at any place; never a chain.
 Tree TreeAround(const std::vector<uint32_t>& own, std::mt19937& random) {
   Tree tree;
   uint32_t end = 0;
   for (const uint32_t token : own) {
-    std::map<uint32_t, bool> siblings = {{token, true}};
+    std::vector<uint32_t> siblings = {token};
     for (int i = 0; i < 2; ++i) {
       const uint32_t other = random() % 8;
-      if (std::exchange(siblings[other], true)) continue;
-      tree.tokens.push_back(other);
-      tree.parents.push_back(end);
+      if (std::find(siblings.begin(), siblings.end(), other) != siblings.end()) continue;
+      siblings.insert(siblings.begin() + random() % (siblings.size() + 1), other);
     }
-    tree.tokens.push_back(token);
-    tree.parents.push_back(end);
-    end = static_cast<uint32_t>(tree.tokens.size());
+    uint32_t next = 0;
+    for (const uint32_t sibling : siblings) {
+      tree.tokens.push_back(sibling);
+      tree.parents.push_back(end);
+      if (sibling == token) next = static_cast<uint32_t>(tree.tokens.size());
+    }
+    end = next;
   }
   // A late child of the first node that is there.
   const auto above = static_cast<uint32_t>(
@@ -104,30 +108,35 @@ void Advance(const internal::v1::Verdict& verdict, const Tree& tree, std::vector
   text.push_back(decision.next_token);
 }
 
-// Penalties, minimum and noise are those of the node's own path.
+// Penalties, minimum and noise are those of the node's own path, also after the target was told the whole text
+// anew, by this sequence or by another one.
 TEST(TreeSteps, EachNodeIsJudgedAsAtTheEndOfItsPath) {
-  std::mt19937 random(5);
-  for (const float temperature : {0.0f, 1.0f}) {
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
     Harness target({}, {.vocabulary_size = 8});
     auto stream = target.Connect();
-    const internal::v1::SequenceOptions options = TreeOptions(temperature, 11);
+    const internal::v1::SequenceOptions options = TreeOptions(seed % 2 == 0 ? 0 : 1, 11 + seed);
     std::vector<uint32_t> text = {1, 2, 3};
+    uint64_t sequence = 1;
     uint32_t keep = 0;
     size_t deepest = 0;
     for (uint64_t round = 1; round <= 12; ++round) {
+      if (random() % 3 == 0) keep = 0;
+      if (keep == 0 && random() % 2 == 0) ++sequence;
       const std::vector<uint32_t> own = Own(target, options, text, 3);
       Tree tree = TreeAround(own, random);
       tree.tokens.resize(std::min<size_t>(tree.tokens.size(), kNodes));
       tree.parents.resize(tree.tokens.size());
-      internal::v1::Step step = MakeStep(1, round, text, keep);
-      if (round == 1) *step.mutable_options() = options;
+      internal::v1::Step step = MakeStep(sequence, round, text, keep);
+      if (keep == 0) *step.mutable_options() = options;
       tree.PutInto(step);
       const int64_t rows = target.model->rows();
       const internal::v1::Verdict verdict = target.Ask(stream, step);
       ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
       ASSERT_EQ(verdict.entries_size(), static_cast<int>(tree.tokens.size()) + 1);
       // What stood of the tree before is in the cache: a row for the token after it, and the nodes.
-      if (round > 1) {
+      if (keep > 0) {
         EXPECT_EQ(target.model->rows() - rows, 1 + static_cast<int64_t>(tree.tokens.size()));
       }
       for (uint32_t node = 0; node <= tree.tokens.size(); ++node) {
