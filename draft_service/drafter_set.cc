@@ -41,4 +41,12 @@ std::vector<std::string> DrafterSet::tree_names() const {
   return names;
 }
 
+std::vector<std::string> DrafterSet::one_hot_names() const {
+  std::vector<std::string> names;
+  for (const DrafterFactory& drafter : drafters_) {
+    if (!drafter.samples) names.push_back(drafter.name);
+  }
+  return names;
+}
+
 }  // namespace tandem::draft_service

@@ -24,6 +24,8 @@ class DrafterSet {
   std::vector<std::string> names() const;
   // Those that make trees, in that order.
   std::vector<std::string> tree_names() const;
+  // Those that have no q to draw from, likewise.
+  std::vector<std::string> one_hot_names() const;
 
  private:
   std::vector<DrafterFactory> drafters_;  // the default first

@@ -39,6 +39,7 @@ v1::Welcome MakeWelcome(const Options& options) {
   welcome.add_features(messages::kFeatureConfidence);
   const DrafterSet drafters(options.drafters, options.default_drafter);
   for (std::string& name : drafters.names()) welcome.add_drafters(std::move(name));
+  for (std::string& name : drafters.one_hot_names()) welcome.add_one_hot_drafters(std::move(name));
   if (const uint32_t nodes = ServedNodes(options); nodes > 0) {
     welcome.add_features(messages::kFeatureTrees);
     welcome.mutable_limits()->set_max_nodes(nodes);

@@ -87,14 +87,23 @@ std::vector<std::string> DraftClient::drafters() const {
 }
 
 std::vector<std::string> DraftClient::tree_drafters() const {
+  return Among(&v1::Welcome::tree_drafters, true);
+}
+
+std::vector<std::string> DraftClient::sampling_drafters() const {
+  return Among(&v1::Welcome::one_hot_drafters, false);
+}
+
+std::vector<std::string> DraftClient::Among(DrafterList list, bool listed) const {
   concurrency::MutexLock lock(mutex_);
+  std::vector<std::string> names;
   const v1::Welcome* offer = Offer();
-  if (offer == nullptr) return {};
-  std::vector<std::string> names(offer->tree_drafters().begin(), offer->tree_drafters().end());
-  const auto& all = offer->drafters();
-  if (!all.empty() && std::find(names.begin(), names.end(), all[0]) != names.end()) {
-    names.emplace_back();
+  if (offer == nullptr) return names;
+  const auto& some = (offer->*list)();
+  for (const std::string& name : offer->drafters()) {
+    if ((std::find(some.begin(), some.end(), name) != some.end()) == listed) names.push_back(name);
   }
+  if (!names.empty() && names[0] == offer->drafters(0)) names.emplace_back();
   return names;
 }
 

@@ -43,6 +43,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   std::vector<std::string> drafters() const;
   // Of these the ones that draft trees. An empty name among them: the default one does.
   std::vector<std::string> tree_drafters() const;
+  // Likewise those that have a q to draw from.
+  std::vector<std::string> sampling_drafters() const;
 
   // False if the draft has said what it offers, and this drafter is not among it. Empty: any has it.
   bool MayOffer(const std::string& drafter) const;
@@ -64,6 +66,10 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
 
   // What the draft offers, as far as that is known; else null.
   const v1::Welcome* Offer() const TANDEM_REQUIRES(mutex_);
+  using DrafterList =
+      const google::protobuf::RepeatedPtrField<std::string>& (v1::Welcome::*)() const;
+  // Of its drafters those that are in this list of its offer, or those that are not.
+  std::vector<std::string> Among(DrafterList list, bool listed) const;
   // Logs a line each time that the problem is another one.
   void Failed(DraftLoss loss, const std::string& reason);
   void Fits(const v1::Welcome& welcome);

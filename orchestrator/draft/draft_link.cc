@@ -65,10 +65,7 @@ DraftOpen DraftLink::MakeOpen() const {
   if (request_->draft_temperature.has_value()) {
     settings.sampling.temperature = *request_->draft_temperature;
   }
-  // Greedy says that the draft's own temperature is 0, too. One that samples all the same has to
-  // send its q; the target needs none to compare with its most likely token.
-  const bool samples = request_->rule == acceptance::Rule::kGreedy && !settings.sampling.greedy();
-  settings.rule = samples ? acceptance::Rule::kSpeculative : request_->rule;
+  settings.rule = request_->draft_rule();
   settings.leniency = request_->leniency;
   // Under coupled both draw with the same noise. Elsewhere a draft that knew it could shift the
   // text.

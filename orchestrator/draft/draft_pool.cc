@@ -174,6 +174,10 @@ std::vector<std::string> DraftPool::tree_drafters() const {
   return Names(&DraftClient::tree_drafters);
 }
 
+std::vector<std::string> DraftPool::sampling_drafters() const {
+  return Names(&DraftClient::sampling_drafters);
+}
+
 std::vector<std::string> DraftPool::Names(std::vector<std::string> (DraftClient::*names)()
                                               const) const {
   std::vector<std::string> all;

@@ -59,8 +59,9 @@ class DraftPool : public std::enable_shared_from_this<DraftPool> {
   // The drafters that the connected drafts offer, without repetition. Drafts that are leaving do
   // not count. Empty if none is connected or none says.
   std::vector<std::string> drafters() const;
-  // The same of those that draft trees (DraftClient::tree_drafters).
+  // The same of those that draft trees, and of those that sample (DraftClient).
   std::vector<std::string> tree_drafters() const;
+  std::vector<std::string> sampling_drafters() const;
   // In the list's order, followed by those that are leaving.
   std::vector<v1::Peer> Peers() const;
 

@@ -203,6 +203,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   if (parts_.draft != nullptr) {
     model.drafters = parts_.draft->drafters();
     model.tree_drafters = parts_.draft->tree_drafters();
+    model.sampling_drafters = parts_.draft->sampling_drafters();
   }
   FillPromptFacts(model);
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, ValidateRequest(request, model));

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/acceptance/tree.h"
 #include "common/base/status_macros.h"
 #include "common/speculation/proposal_codec.h"
 #include "orchestrator/draft/length/draft_shapes.h"
@@ -126,16 +125,23 @@ absl::Status CheckOffered(absl::string_view field, const std::string& name,
                  absl::StrJoin(offered, ", "), ": take one of these, or leave it empty");
 }
 
+// Whether the drafts have this drafter in a list of those that can do something. While nobody has said which
+// drafters there are, any may.
+bool Can(const std::vector<std::string>& able, const std::string& drafter,
+         const ModelFacts& model) {
+  return model.drafters.empty() || std::find(able.begin(), able.end(), drafter) != able.end();
+}
+
 // Every drafter that the drafts offer, as far as it can make what the request asks for.
 std::vector<std::string> AllDrafters(const v1::SpeculationOptions& options,
                                      const ModelFacts& model) {
   std::vector<std::string> all;
   for (const std::string& name : model.drafters) {
-    const auto& trees = model.tree_drafters;
-    const bool makes_trees = std::find(trees.begin(), trees.end(), name) != trees.end();
-    if (all.size() < kMaxDrafters && (options.draft_nodes() == 0 || makes_trees)) {
-      all.push_back(name);
+    if (options.draft_nodes() > 0 && !Can(model.tree_drafters, name, model)) continue;
+    if (options.proposal() == v1::PROPOSAL_SAMPLED && !Can(model.sampling_drafters, name, model)) {
+      continue;
     }
+    if (all.size() < kMaxDrafters) all.push_back(name);
   }
   return all;
 }
@@ -182,6 +188,29 @@ absl::Status FillDrafters(const v1::SpeculationOptions& options, const ModelFact
   return absl::OkStatus();
 }
 
+std::vector<std::string> DraftersOf(const GenerationRequest& request) {
+  return request.drafters.empty() ? std::vector<std::string>{request.drafter} : request.drafters;
+}
+
+// Each of the request's drafters has to be among `able`, those that `can`. `field` asks for it, with its value;
+// any other drafter `lacks` it.
+absl::Status CheckAble(const std::vector<std::string>& able, const std::string& field,
+                       absl::string_view lacks, absl::string_view can, const ModelFacts& model,
+                       const GenerationRequest& request) {
+  for (const std::string& name : DraftersOf(request)) {
+    if (Can(able, name, model)) continue;
+    std::vector<std::string> names = able;
+    names.erase(std::remove(names.begin(), names.end(), std::string()), names.end());
+    return Invalid(
+        field, ", and ",
+        name.empty() ? "the drafts' default drafter" : absl::StrCat("drafter \"", name, "\""), " ",
+        lacks, "; ",
+        names.empty() ? "no drafter there can"
+                      : absl::StrCat("those that ", can, " are ", absl::StrJoin(names, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts& model,
                          GenerationRequest& to) {
   TANDEM_RETURN_IF_ERROR(FillDrafters(options, model, to));
@@ -191,6 +220,11 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts
                    ", which is not known; it must be 0 to ", v1::Proposal_MAX);
   }
   to.proposal = *proposal;
+  if (to.proposal == Proposal::kSampled) {
+    TANDEM_RETURN_IF_ERROR(CheckAble(model.sampling_drafters,
+                                     "speculation.proposal is PROPOSAL_SAMPLED",
+                                     "has no q to draw from", "sample", model, to));
+  }
   if (!options.has_draft_temperature()) return absl::OkStatus();
   const double temperature = options.draft_temperature();
   if (!(temperature >= 0 && temperature <= sampling::kMaxTemperature)) {
@@ -205,38 +239,33 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts
   return absl::OkStatus();
 }
 
-std::string TreeDrafters(const ModelFacts& model) {
-  std::vector<std::string> names;
-  for (const std::string& name : model.tree_drafters) {
-    if (!name.empty()) names.push_back(name);
-  }
-  return names.empty() ? "none of the drafts there makes trees"
-                       : absl::StrCat("those that make trees are ", absl::StrJoin(names, ", "));
-}
-
-bool MakesTrees(const ModelFacts& model, const std::string& drafter) {
-  const auto& makers = model.tree_drafters;
-  return model.drafters.empty() || std::find(makers.begin(), makers.end(), drafter) != makers.end();
-}
-
-std::vector<std::string> DraftersOf(const GenerationRequest& request) {
-  return request.drafters.empty() ? std::vector<std::string>{request.drafter} : request.drafters;
-}
-
 // The length policy may choose trees where they are served, and nothing in the request is of chains alone.
 void LeaveNodesToPolicy(const v1::SpeculationOptions& options, const ModelFacts& model,
                         GenerationRequest& to) {
   const bool by_times = !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto;
-  const bool other_draft = to.rule == Rule::kGreedy && to.draft_temperature.value_or(0) > 0;
-  if (!by_times || !acceptance::HasTrees(to.rule) || other_draft) return;
+  if (!by_times || !to.shapes_blocks()) return;
   if (options.draft_min_confidence() > 0) return;
   const uint32_t nodes = std::min(model.max_nodes, speculation::kMaxTreeNodes);
   if (nodes < kMinPolicyNodes) return;
   const std::vector<std::string> drafters = DraftersOf(to);
   to.auto_nodes = std::any_of(drafters.begin(), drafters.end(), [&](const std::string& drafter) {
-    return MakesTrees(model, drafter);
+    return Can(model.tree_drafters, drafter, model);
   });
   if (to.auto_nodes) to.draft_nodes = nodes;
+}
+
+// `field` of this value asks for `what`, which the draft's computed values shape.
+absl::Status CheckShapesBlocks(absl::string_view field, double value, absl::string_view what,
+                               const GenerationRequest& to) {
+  if (to.shapes_blocks()) return absl::OkStatus();
+  if (to.rule == Rule::kGreedy) {
+    return Invalid(field, " is ", value, ", and speculation.draft_temperature is ",
+                   *to.draft_temperature, ": under rule greedy ", what,
+                   " needs a draft at temperature 0; leave one of them out");
+  }
+  return Invalid(field, " is ", value, ", and rule ", acceptance::Name(to.rule),
+                 ", which would be in force, draws candidates from a q, so ", what,
+                 " is not exact; leave it 0, or take rule greedy or coupled");
 }
 
 // Trees need a rule that is exact whatever the draft was, a target and a drafter that have them.
@@ -253,29 +282,16 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
     return Invalid("speculation.draft_nodes is ", nodes,
                    ", but speculation.fixed is 0: there is no draft; leave one of them out");
   }
-  if (!acceptance::HasTrees(to.rule)) {
-    return Invalid("speculation.draft_nodes is ", nodes, ", and rule ", acceptance::Name(to.rule),
-                   ", which would be in force, has no trees: greedy and coupled have; leave it 0, "
-                   "or take one of these");
-  }
-  if (to.rule == Rule::kGreedy && to.draft_temperature.value_or(0) > 0) {
-    return Invalid("speculation.draft_nodes is ", nodes, ", and speculation.draft_temperature is ",
-                   *to.draft_temperature,
-                   ": under rule greedy a tree is drafted at temperature 0; leave one of them out");
-  }
+  TANDEM_RETURN_IF_ERROR(CheckShapesBlocks("speculation.draft_nodes", nodes, "a tree", to));
   if (model.max_nodes < nodes) {
     return Invalid("speculation.draft_nodes is ", nodes,
                    model.max_nodes == 0
                        ? std::string(", and the target takes no trees: leave it 0")
                        : absl::StrCat("; the target takes trees of at most ", model.max_nodes));
   }
-  for (const std::string& name : DraftersOf(to)) {
-    if (MakesTrees(model, name)) continue;
-    return Invalid("speculation.draft_nodes is ", nodes, ", and ",
-                   name.empty() ? std::string("the drafts' default drafter")
-                                : absl::StrCat("drafter \"", name, "\""),
-                   " makes chains alone; ", TreeDrafters(model));
-  }
+  TANDEM_RETURN_IF_ERROR(CheckAble(model.tree_drafters,
+                                   absl::StrCat("speculation.draft_nodes is ", nodes),
+                                   "makes chains alone", "make trees", model, to));
   to.draft_nodes = nodes;
   return absl::OkStatus();
 }
@@ -293,12 +309,8 @@ absl::Status FillMinConfidence(const v1::SpeculationOptions& options, Generation
     return Invalid("speculation.draft_min_confidence is ", least,
                    ", but speculation.fixed is 0: there is no draft; leave one of them out");
   }
-  if (!acceptance::HasTrees(to.rule)) {
-    return Invalid(
-        "speculation.draft_min_confidence is ", least, ", and rule ", acceptance::Name(to.rule),
-        ", which would be in force, draws candidates from a q: no value may decide where a "
-        "block ends; leave it 0, or take rule greedy or coupled");
-  }
+  TANDEM_RETURN_IF_ERROR(CheckShapesBlocks("speculation.draft_min_confidence", least,
+                                           "a block that ends by confidence", to));
   if (options.draft_nodes() > 0) {
     return Invalid("speculation.draft_min_confidence is ", least,
                    ", and speculation.draft_nodes is ", to.draft_nodes,

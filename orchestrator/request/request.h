@@ -73,6 +73,12 @@ struct GenerationRequest {
 
   uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }
   uint32_t max_length() const { return prompt_tokens() + max_tokens; }
+
+  // The rule that the draft is told.
+  acceptance::Rule draft_rule() const;
+  // Whether the draft may shape its blocks by what it computed: trees, and chains that end by confidence. The
+  // draft refuses both under a rule whose candidates are drawn from a q.
+  bool shapes_blocks() const;
 };
 
 // One sample of a request: the request, which all its samples share, and the sample's index. Each

@@ -206,6 +206,7 @@ TEST(OpenOptions, TreesOfWhoMakesThem) {
   const v1::Welcome welcome = *stream.sink->welcome();
   EXPECT_THAT(welcome.features(), ElementsAreArray({"confidence", "trees"}));
   EXPECT_THAT(welcome.tree_drafters(), ElementsAreArray({"context-ngram"}));
+  EXPECT_THAT(welcome.one_hot_drafters(), ElementsAreArray({"prompt-lookup", "context-ngram"}));
   EXPECT_EQ(welcome.limits().max_nodes(), 12u);
 
   internal::v1::SequenceOptions coupled = SampledOptions();

@@ -325,7 +325,7 @@ TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
       {[](auto& r) { r.mutable_speculation()->set_draft_nodes(65); }, "must be 0 to 64"},
       {[](auto& r) { r.mutable_speculation()->set_draft_nodes(33); }, "trees of at most 32"},
       {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_SPECULATIVE); },
-       "rule speculative, which would be in force, has no trees"},
+       "rule speculative, which would be in force, draws candidates from a q"},
       {[](auto& r) { r.mutable_speculation()->set_drafter("prompt-lookup"); },
        "drafter \"prompt-lookup\" makes chains alone; those that make trees are"},
       {[](auto& r) { r.mutable_speculation()->set_fixed(0); }, "there is no draft"},
@@ -333,7 +333,7 @@ TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
          r.mutable_sampling()->set_temperature(0);
          r.mutable_speculation()->set_draft_temperature(1);
        },
-       "under rule greedy a tree is drafted at temperature 0"},
+       "under rule greedy a tree needs a draft at temperature 0"},
   };
   for (const Test& test : tests) {
     v1::GenerateRequest request = CoupledRequest(prompt, options, 4);

@@ -18,7 +18,7 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request,
           lengths,
           lengths.Group(drafter, request.rule,
                         request.auto_nodes ? std::nullopt : std::optional(request.draft_nodes),
-                        request.draft_min_confidence),
+                        request.shapes_blocks() ? request.draft_min_confidence : 0),
           request.prompt_tokens() + static_cast<uint32_t>(request.output_prefix.size()));
     case LengthMode::kHeuristic:
       break;

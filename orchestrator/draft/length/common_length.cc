@@ -1,7 +1,5 @@
 #include "orchestrator/draft/length/common_length.h"
 
-#include "common/acceptance/tree.h"
-
 namespace tandem::orchestrator {
 
 std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acceptance::Rule rule,
@@ -12,8 +10,7 @@ std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acc
   const auto known = groups_.find(key);
   if (known != groups_.end()) return known->second;
   if (groups_.size() < kMaxGroups) {
-    const bool ends_by_confidence =
-        acceptance::HasTrees(rule) && draft_nodes.value_or(0) == 0 && !min_confidence.has_value();
+    const bool ends_by_confidence = draft_nodes.value_or(0) == 0 && !min_confidence.has_value();
     return groups_[key] = std::make_shared<LengthGroup>(ends_by_confidence);
   }
   if (others_ == nullptr) others_ = std::make_shared<LengthGroup>();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 
+#include "orchestrator/draft/choice/draft_plan.h"
 #include "orchestrator/draft/length/auto.h"
 
 namespace tandem::orchestrator::confident_estimate_test {
@@ -105,14 +106,24 @@ Outcome Play(DoubtfulDraft draft, const std::function<LengthChoice()>& next,
 }
 
 Outcome PlayAuto(DoubtfulDraft draft, acceptance::Rule rule = acceptance::Rule::kGreedy,
-                 uint32_t nodes = 0, bool ends_by_confidence = true) {
+                 uint32_t nodes = 0, bool ends_by_confidence = true,
+                 std::optional<double> draft_temperature = {}) {
   CommonLength common;
   common.Began();
-  AutoLength policy(common, common.Group("", rule, nodes));
+  CommonDrafters drafters;
+  GenerationRequest request;
+  request.rule = rule;
+  request.length_mode = LengthMode::kAuto;
+  request.draft_nodes = nodes;
+  request.draft_temperature = draft_temperature;
+  DraftPlan plan(request, common, drafters);
   return Play(
       draft,
-      [&] { return policy.Next({.pass_time = Unknown, .ends_by_confidence = ends_by_confidence}); },
-      [&](const RoundRecord& round) { policy.Observe(round); }, 10'000);
+      [&] {
+        return plan.Next({.pass_time = Unknown, .ends_by_confidence = ends_by_confidence}, 100)
+            .length;
+      },
+      [&](const RoundRecord& round) { plan.Observe(round); }, 10'000);
 }
 
 double Speed(DoubtfulDraft draft, const LengthChoice& choice) {
@@ -185,6 +196,8 @@ TEST(AutoConfidence, IsNeverAskedForWhereItIsNotExactOrNotToBeHad) {
   }
   EXPECT_EQ(PlayAuto(draft, acceptance::Rule::kGreedy, 8).confidence, 0) << "a tree";
   EXPECT_EQ(PlayAuto(draft, acceptance::Rule::kGreedy, 0, false).confidence, 0);
+  EXPECT_GT(PlayAuto(draft, acceptance::Rule::kGreedy, 0, true, 0.0).confidence, 0);
+  EXPECT_EQ(PlayAuto(draft, acceptance::Rule::kGreedy, 0, true, 0.7).confidence, 0) << "it has a q";
 }
 
 }  // namespace

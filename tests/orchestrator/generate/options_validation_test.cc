@@ -308,6 +308,32 @@ TEST(OptionsValidation, WhatIsSaidOfDrafts) {
   EXPECT_EQ(ValidateRequest(request, Model())->proposal, Proposal::kSampled);
 }
 
+// A drafter without a q to draw from cannot sample. The draft would refuse it, round after round.
+TEST(OptionsValidation, SampledProposalsComeFromDraftersThatSample) {
+  ModelFacts model = Model();
+  const auto sampled = [&](const std::vector<std::string>& drafters) {
+    v1::GenerateRequest request = Good();
+    request.mutable_speculation()->set_proposal(v1::PROPOSAL_SAMPLED);
+    for (const std::string& name : drafters) request.mutable_speculation()->add_drafters(name);
+    return ValidateRequest(request, model);
+  };
+  EXPECT_TRUE(sampled({"prompt-lookup"}).ok()) << "nobody says";
+  model.drafters = {"prompt-lookup", "model", "mixed", "recall"};
+  model.sampling_drafters = {"model", "mixed"};
+  EXPECT_EQ(sampled({"model"})->drafter, "model");
+  EXPECT_THAT(sampled({"auto"})->drafters, ::testing::ElementsAre("model", "mixed"));
+  EXPECT_THAT(std::string(sampled({}).status().message()),
+              HasSubstr("speculation.proposal is PROPOSAL_SAMPLED, and the drafts' default drafter "
+                        "has no q to draw from; those that sample are model, mixed"));
+  EXPECT_THAT(std::string(sampled({"model", "recall"}).status().message()),
+              HasSubstr("drafter \"recall\" has no q"));
+  model.sampling_drafters = {"prompt-lookup", ""};
+  EXPECT_TRUE(sampled({}).ok());
+  model.sampling_drafters.clear();
+  EXPECT_THAT(std::string(sampled({"model"}).status().message()),
+              HasSubstr("no drafter there can"));
+}
+
 TEST(OptionsValidation, SamplesAndLogprobs) {
   v1::GenerateRequest request = Good();
   EXPECT_EQ(ValidateRequest(request, Model())->samples, 1u);
@@ -368,6 +394,44 @@ TEST(OptionsValidation, WhatDoesNotGoTogetherIsRefused) {
        {"speculation.leniency is 0.5", "RULE_LENIENT"}},
       {[](auto& r) { r.mutable_speculation()->set_proposal(static_cast<v1::Proposal>(3)); },
        {"speculation.proposal is 3", "0 to 2"}},
+      {[](auto& r) { r.mutable_speculation()->set_draft_min_confidence(1.5f); },
+       {"speculation.draft_min_confidence is 1.5", "0 to 1"}},
+      {[](auto& r) { r.mutable_speculation()->set_draft_min_confidence(0.25f); },
+       {"speculation.draft_min_confidence is 0.25", "rule speculative", "greedy or coupled"}},
+      {[](auto& r) {
+         r.set_seed(1);
+         r.mutable_speculation()->set_rule(v1::RULE_BLOCK);
+         r.mutable_speculation()->set_draft_min_confidence(0.25f);
+       },
+       {"speculation.draft_min_confidence is 0.25", "rule block", "greedy or coupled"}},
+      {[](auto& r) {
+         r.mutable_sampling()->set_temperature(0);
+         r.mutable_speculation()->set_rule(v1::RULE_LENIENT);
+         r.mutable_speculation()->set_leniency(0.5f);
+         r.mutable_speculation()->set_draft_min_confidence(0.25f);
+       },
+       {"speculation.draft_min_confidence is 0.25", "rule lenient", "greedy or coupled"}},
+      {[](auto& r) {
+         r.mutable_sampling()->set_temperature(0);
+         r.mutable_speculation()->set_draft_temperature(0.5f);
+         r.mutable_speculation()->set_draft_min_confidence(0.25f);
+       },
+       {"speculation.draft_min_confidence is 0.25", "speculation.draft_temperature is 0.5",
+        "temperature 0"}},
+      {[](auto& r) {
+         r.set_seed(1);
+         r.mutable_speculation()->set_fixed(0);
+         r.mutable_speculation()->set_draft_min_confidence(0.25f);
+       },
+       {"speculation.draft_min_confidence is 0.25", "speculation.fixed is 0"}},
+      {[](auto& r) { r.mutable_speculation()->set_draft_nodes(8); },
+       {"speculation.draft_nodes is 8", "rule speculative", "greedy or coupled"}},
+      {[](auto& r) {
+         r.mutable_sampling()->set_temperature(0);
+         r.mutable_speculation()->set_draft_temperature(0.5f);
+         r.mutable_speculation()->set_draft_nodes(8);
+       },
+       {"speculation.draft_nodes is 8", "speculation.draft_temperature is 0.5", "temperature 0"}},
       {[](auto& r) { r.set_samples(17); }, {"samples is 17", "0 to 16"}},
       {[](auto& r) { r.set_first_sample(65536); }, {"first_sample is 65536", "0 to 65535"}},
       {[](auto& r) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "common/acceptance/rule.h"
+#include "common/acceptance/tree.h"
 #include "common/base/check.h"
 #include "common/sampling/token_history.h"
 #include "common/speculation/prefix.h"
+#include "common/speculation/sequence_options.h"
 #include "gtest/gtest.h"
 
 namespace tandem::orchestrator {
@@ -140,6 +142,10 @@ void FakeDraft::Open(const DraftOpen& open) {
   open_ = open;
   queue.clear();
   held_replies_.clear();
+  const auto checked = speculation::CheckSequenceOptions(speculation::ToWire(open.settings), 4096,
+                                                         model_.info().vocabulary_size);
+  const auto* refusal = std::get_if<messages::Refusal>(&checked);
+  EXPECT_EQ(refusal, nullptr) << (refusal == nullptr ? "" : refusal->problem.DebugString());
   EXPECT_EQ(open.prefix.keep, 0u);
   EXPECT_EQ(open.prefix.hash, speculation::PrefixHash(open.prefix.tokens));
   tokens_.assign(open.prefix.tokens.begin(), open.prefix.tokens.end());
@@ -164,6 +170,9 @@ void FakeDraft::Advance(const DraftAdvance& advance) {
   ASSERT_FALSE(unanswered_) << "two unanswered Advances";
   ASSERT_GT(advance.round, last_round_);
   ASSERT_GE(advance.max_draft_tokens, 1u);
+  EXPECT_LE(advance.max_nodes, open_.settings.max_nodes);
+  EXPECT_TRUE(advance.min_confidence == 0 ||
+              (acceptance::HasTrees(open_.settings.rule) && advance.max_nodes == 0));
   ++advances;
   unanswered_ = true;
   last_round_ = advance.round;
@@ -195,7 +204,7 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   const uint32_t committed = static_cast<uint32_t>(context.size());
   const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
   if (advance.max_nodes > 0) {
-    EXPECT_TRUE(coupled && advance.max_nodes <= max_nodes);
+    EXPECT_LE(advance.max_nodes, max_nodes);
     const base::BlockId id = reply.block.id;
     reply.block = Tree(advance, std::move(context));
     reply.block.id = id;
@@ -226,11 +235,15 @@ CandidateTree FakeDraft::Tree(const DraftAdvance& advance, std::vector<uint32_t>
   for (uint32_t i = 0; i < advance.max_draft_tokens && tree.size() + 2 <= advance.max_nodes; ++i) {
     sampling::TokenHistory history(open_.settings.prompt_tokens);
     history.Append(context);
-    const sampling::Distribution p =
-        sampling::MakeDistribution(model_.LogitsAfter(context), model_.info().vocabulary_size,
-                                   open_.settings.sampling, history);
-    const auto ranks = sampling::RankRace(p, open_.settings.seed, open_.settings.sample_index,
-                                          static_cast<uint32_t>(context.size()), 2);
+    sampling::SamplingParameters parameters = open_.settings.sampling;
+    const bool greedy = parameters.greedy();
+    if (greedy) parameters.temperature = 1;
+    const sampling::Distribution p = sampling::MakeDistribution(
+        model_.LogitsAfter(context), model_.info().vocabulary_size, parameters, history);
+    const auto ranks = greedy
+                           ? sampling::RankLikeliest(p, 2)
+                           : sampling::RankRace(p, open_.settings.seed, open_.settings.sample_index,
+                                                static_cast<uint32_t>(context.size()), 2);
     for (const sampling::RankedToken& rank : ranks) {
       tree.tokens.push_back(rank.token);
       tree.parents.push_back(end);
