@@ -146,10 +146,12 @@ void Session::Handle(internal::v1::TargetRequest message) {
   PushRequest(std::move(event));
 }
 
-void Session::Left(StreamId stream, bool may_return) {
+void Session::Left(StreamId stream, const absl::Status& end) {
   context_.clients.Leave(client_id_, stream);
-  TANDEM_LOG(kInfo)
-      << base::LogFields("client_gone").Add("client", client_id_).Add("broken", may_return);
+  base::LogFields line("client_gone");
+  line.Add("client", client_id_).Add("broken", absl::IsCancelled(end));
+  if (!end.ok()) line.Add("reason", end.message());
+  TANDEM_LOG(kInfo) << line;
 }
 
 }  // namespace tandem::target_service

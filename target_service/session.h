@@ -42,7 +42,7 @@ class Session final : public serving::Session<internal::v1::TargetRequest, Execu
   // With the cost curve: a pass may take minutes, and no verdict comes before the first one is over.
   void Greet(v1::Welcome& welcome) const override;
   void Handle(internal::v1::TargetRequest message) override;
-  void Left(StreamId stream, bool may_return) override;
+  void Left(StreamId stream, const absl::Status& end) override;
 
   SessionContext& context_;
   std::string client_id_;  // once it was admitted

@@ -55,7 +55,7 @@ class Session : public transport::StreamHandler<Message> {
 
   void OnDone(absl::Status status) final {
     state_ = State::kEnded;
-    Forget(!status.ok());
+    Forget(!status.ok(), status);
   }
 
  protected:
@@ -71,8 +71,9 @@ class Session : public transport::StreamHandler<Message> {
   virtual void Greet(v1::Welcome& /*welcome*/) const {}
   // A message other than Hello, on an open stream.
   virtual void Handle(Message message) = 0;
-  // The stream that was admitted is over, and the executor was told so.
-  virtual void Left(StreamId /*stream*/, bool /*may_return*/) {}
+  // The stream that was admitted is over, and the executor was told so. `end`: CANCELLED: the client
+  // broke it off or is gone; OK: it ended in order; else what this side ended it with.
+  virtual void Left(StreamId /*stream*/, const absl::Status& /*end*/) {}
 
   // ---- what a service uses ----
 
@@ -86,7 +87,7 @@ class Session : public transport::StreamHandler<Message> {
   // Closes the stream: it broke the protocol, so nothing is kept for it.
   void End(absl::Status status) {
     state_ = State::kEnded;
-    Forget(/*may_return=*/false);
+    Forget(/*may_return=*/false, status);
     sink_->Close(std::move(status));
   }
 
@@ -117,11 +118,11 @@ class Session : public transport::StreamHandler<Message> {
 
   // First the executor drops what it holds of the stream, now or later; then others may take its
   // client's place.
-  void Forget(bool may_return) {
+  void Forget(bool may_return, const absl::Status& end) {
     if (stream_ == StreamId()) return;
     const StreamId stream = std::exchange(stream_, {});
     executor_.queue().Push(StreamEnds{stream, may_return, absl::OkStatus()});
-    Left(stream, may_return);
+    Left(stream, end);
   }
 
   Executor& executor_;

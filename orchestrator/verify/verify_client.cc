@@ -13,6 +13,9 @@
 namespace tandem::orchestrator {
 namespace {
 
+// For the target to answer what it has and to end a stream that was closed in order.
+constexpr absl::Duration kOrderlyEnd = absl::Seconds(2);
+
 std::vector<TargetPace::CostPoint> Curve(
     const google::protobuf::RepeatedPtrField<v1::CostPoint>& points) {
   std::vector<TargetPace::CostPoint> curve;
@@ -113,7 +116,11 @@ void VerifyClient::Close(const std::string& reason) {
     sink = std::move(sink_);
     if (mux_ != nullptr) mux_->End();
   }
-  if (sink != nullptr) sink->Close(absl::CancelledError(reason));
+  if (sink == nullptr) return;
+  // In order, so that the target keeps nothing for it to come back. A target that does not answer is
+  // not waited for.
+  sink->Close(absl::OkStatus());
+  timers_.After(kOrderlyEnd, [sink, reason] { sink->Close(absl::CancelledError(reason)); });
 }
 
 bool VerifyClient::Reopen(bool reopen) {

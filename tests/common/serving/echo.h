@@ -112,8 +112,8 @@ class EchoSession final : public Session<internal::v1::DraftRequest, EchoExecuto
               std::shared_ptr<RecordingSink> sink)
       : Session<internal::v1::DraftRequest, EchoExecutor>(executor, welcome, std::move(sink)) {}
 
-  absl::Status admission;                           // the answer to each Hello
-  std::vector<std::pair<StreamId, bool>> admitted;  // and whether it may return, once it has left
+  absl::Status admission;                                       // the answer to each Hello
+  std::vector<std::pair<StreamId, absl::StatusCode>> admitted;  // once it has left: with its end
 
  private:
   absl::Status Check(internal::v1::DraftRequest& message) override {
@@ -125,8 +125,8 @@ class EchoSession final : public Session<internal::v1::DraftRequest, EchoExecuto
   void Handle(internal::v1::DraftRequest message) override {
     PushRequest(Ask{stream(), message.advance().round()});
   }
-  void Left(StreamId stream, bool may_return) override {
-    admitted.emplace_back(stream, may_return);
+  void Left(StreamId stream, const absl::Status& end) override {
+    admitted.emplace_back(stream, end.code());
   }
 };
 

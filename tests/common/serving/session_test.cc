@@ -65,7 +65,7 @@ TEST(ServingSession, AMessageThatIsRefusedEndsTheStreamAndNothingIsKept) {
   client.session->OnDone(absl::CancelledError());
   echo.RunAll();
   ASSERT_EQ(client.session->admitted.size(), 1u);
-  EXPECT_FALSE(client.session->admitted[0].second);
+  EXPECT_EQ(client.session->admitted[0].second, StatusCode::kInvalidArgument);
   EXPECT_THAT(client.Rounds(), IsEmpty());
 }
 
@@ -92,8 +92,8 @@ TEST(ServingSession, ABrokenStreamMayReturn) {
   client.session->OnDone(absl::CancelledError());
   echo.RunAll();
   ASSERT_EQ(client.session->admitted.size(), 1u);
-  EXPECT_TRUE(client.session->admitted[0].second);
-  EXPECT_THAT(echo.executor.freed(), ElementsAre(client.session->admitted[0]));
+  EXPECT_EQ(client.session->admitted[0].second, StatusCode::kCancelled);
+  EXPECT_THAT(echo.executor.freed(), ElementsAre(Pair(client.session->admitted[0].first, true)));
 }
 
 TEST(ServingSession, WhoSendsWithoutWaitingIsEnded) {

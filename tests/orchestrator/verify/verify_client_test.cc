@@ -25,12 +25,16 @@ struct FakeStream final : transport::Sink<internal::v1::TargetRequest> {
     return true;
   }
   void Close(absl::Status status) override {
+    closed.push_back(status);
+    if (status.ok() && !answers) return;
     if (auto ended = std::exchange(handler, nullptr)) ended->OnDone(status);
   }
   size_t queued() const override { return 0; }
 
   std::unique_ptr<transport::StreamHandler<internal::v1::TargetReply>> handler;
   std::vector<internal::v1::TargetRequest> sent;
+  std::vector<absl::Status> closed;
+  bool answers = true;  // the target ends what was closed in order
 };
 
 struct Recorder final : VerifyEvents {
@@ -319,6 +323,21 @@ TEST(VerifyClient, AWelcomeResetsTheBackOff) {
   EXPECT_GT(last, 4 * first);
   f.Welcome();
   EXPECT_LT(until_opened(), 2 * first);
+}
+
+TEST(VerifyClient, EndsItsStreamInOrderAndBreaksItOffWhereTheTargetDoesNotAnswer) {
+  for (bool answers : {true, false}) {
+    Fixture f;
+    f.Welcome();
+    f.stream().answers = answers;
+    f.client->Close("the orchestrator is stopping");
+    EXPECT_THAT(f.stream().closed, SizeIs(1));
+    EXPECT_TRUE(f.stream().closed[0].ok()) << "a target takes no orderly end for a broken stream";
+    EXPECT_EQ(f.client->ended(), answers);
+    f.timers.Advance(absl::Seconds(2));
+    EXPECT_TRUE(f.client->ended());
+    EXPECT_TRUE(absl::IsCancelled(f.stream().closed.back()));
+  }
 }
 
 }  // namespace
