@@ -349,6 +349,7 @@ http::Response OpenAiService::Models(absl::string_view path) const {
                                                  {"tokenizer_id", served.tokenizer_id()},
                                                  {"vocabulary_size", served.vocabulary_size()},
                                                  {"rules", rules},
+                                                 {"drafters", JsonText::Array(served.drafters())},
                                                  {"chat_template", served.has_chat_template()}})}});
   http::Response response;
   if (absl::ConsumePrefix(&path, absl::StrCat(kModels, "/"))) {

@@ -51,6 +51,7 @@ class Api(unittest.TestCase):
         (model,) = models["data"]
         self.assertEqual(model["id"], "target")
         self.assertTrue(model["tandem"]["chat_template"])
+        self.assertIn("prompt-lookup", model["tandem"]["drafters"])
         self.assertGreater(model["max_model_len"], 0)
         self.assertEqual(self.served.get("/v1/models/target"), (200, model))
         status, answer = self.served.get("/v1/models/other")

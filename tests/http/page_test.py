@@ -56,7 +56,7 @@ class Page(unittest.TestCase):
             self.assertGreater(page.run("window.grown"), 5, "it did not stream")
             self.assertTrue(one["accepted"])
             self.assertNotEqual("".join(one["accepted"]), one["text"])
-            for part in ("48 tokens (length)", "a target pass", "draft tokens accepted", "tokens a second",
+            for part in ("48 tokens (length)", "per target pass", "draft tokens accepted", "tokens per second",
                          "rule coupled, exact, seed 7"):
                 self.assertIn(part, one["record"])
             two = self.say(page, "The next day <b>we</b>", 2)
@@ -73,6 +73,34 @@ class Page(unittest.TestCase):
             page.run("document.querySelector('#draft_tokens').value = 'auto'")
             self.assertEqual(self.say(page, "The old captain looked at the sea and said", 1)["text"], one["text"])
             self.assertEqual(page.hosts(), {f"127.0.0.1:{served.http_port}"})
+            self.assertEqual(page.complaints(), [])
+
+    def test_a_drafter_is_chosen_among_those_that_the_drafts_offer(self):
+        with Served() as served, Browser() as page:
+            page.open(served.url("/"))
+            page.until("document.querySelector('#drafter').length > 1")
+            offered = served.get("/v1/models")[1]["data"][0]["tandem"]["drafters"]
+            self.assertIn("prompt-lookup", offered)
+            self.assertEqual(page.run("[...document.querySelector('#drafter').options].map((one) => one.value)"),
+                             ["", "auto", *offered])
+            page.run("document.querySelector('#max_tokens').value = 24,"
+                     "document.querySelector('#drafter').value = 'prompt-lookup'")
+            # What the page asks for, and what it shows while the answer comes.
+            page.run("""(() => {
+              const send = window.fetch;
+              window.fetch = (url, options) => { window.asked = options.body; return send(url, options); };
+              window.rates = [];
+              new MutationObserver(() => {
+                const record = document.querySelector('section .record');
+                if (running && record && record.textContent) window.rates.push(record.textContent);
+              }).observe(document.querySelector('#messages'), {childList: true, subtree: true, characterData: true});
+            })()""")
+            self.say(page, "The old captain looked at the sea and said", 1)
+            self.assertEqual(page.run("JSON.parse(asked).tandem.drafter"), "prompt-lookup")
+            self.assertRegex(page.run("rates[0]"), r"^\d+ tokens per second$")
+            page.run("document.querySelector('#drafter').value = ''")
+            self.say(page, "And then", 2)
+            self.assertFalse(page.run("'drafter' in JSON.parse(asked).tandem"))
             self.assertEqual(page.complaints(), [])
 
     @unittest.skipUnless(PICTURE, "no TANDEM_SCREENSHOT=FILE")

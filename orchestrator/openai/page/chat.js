@@ -52,6 +52,7 @@ async function look() {
     const model = (await answer.json()).data[0];
     $("access").hidden = true;
     $("model").textContent = model.id + ", " + model.max_model_len + " tokens";
+    offerDrafters(model.tandem.drafters);
     const chats = model.tandem.chat_template;
     for (const id of ["text", "send", "reset"]) $(id).disabled = !chats;
     notice(chats ? "" : "The model " + model.id + " has no chat template, so it takes no conversations. " +
@@ -62,15 +63,25 @@ async function look() {
   }
 }
 
+// What the drafts offer now; a choice that they still offer stays.
+function offerDrafters(names) {
+  const select = $("drafter"), chosen = select.value;
+  select.length = 1;
+  if (names.length > 1) select.add(new Option("auto: the best for each text", "auto"));
+  for (const name of names) select.add(new Option(name, name));
+  if (names.includes(chosen) || chosen === "auto") select.value = chosen;
+}
+
 function request(text) {
   const messages = [...said, { role: "user", content: text }];
   const system = $("system").value.trim();
   if (system) messages.unshift({ role: "system", content: system });
   const tokens = $("draft_tokens").value;
   const body = {
-    messages, stream: true, stream_options: { include_usage: true },
+    messages, stream: true, stream_options: { include_usage: true }, return_token_ids: true,
     tandem: { text_runs: true, cache_scope: scope, draft_tokens: tokens === "auto" ? tokens : Number(tokens) },
   };
+  if ($("drafter").value) body.tandem.drafter = $("drafter").value;
   if ($("temperature").value) body.temperature = Number($("temperature").value);
   if ($("max_tokens").value) body.max_completion_tokens = Number($("max_tokens").value);
   if ($("seed").value.trim()) body.seed = $("seed").value.trim();
@@ -109,16 +120,18 @@ function write(element, runs) {
   if (follows) view.scrollTop = view.scrollHeight;
 }
 
+const speed = (tokens, seconds) => `${((tokens - 1) / seconds).toFixed(0)} tokens per second`;
+
 // What speculation did: below the answer, a part each.
 function addRecord(turn, last, reason) {
   const record = last.usage.speculation;
   const tokens = last.usage.completion_tokens;
   const seconds = (last.tandem.timing.total_us - last.tandem.timing.first_token_us) / 1e6;
   const parts = [`${tokens} tokens (${reason}) in ${record.rounds} rounds, ` +
-    `${(tokens / Math.max(1, record.rounds)).toFixed(2)} a target pass`];
+    `${(tokens / Math.max(1, record.rounds)).toFixed(2)} per target pass`];
   const drafted = parts.push(record.draft_tokens > 0 ?
     `${record.accepted_tokens} of ${record.draft_tokens} draft tokens accepted` : "nothing was drafted");
-  if (tokens > 1 && seconds > 0) parts.push(`${((tokens - 1) / seconds).toFixed(0)} tokens a second`);
+  if (tokens > 1 && seconds > 0) parts.push(speed(tokens, seconds));
   if (record.cached_tokens > 0) parts.push(`${record.cached_tokens} prompt tokens not computed again`);
   parts.push(`rule ${record.rule}, ${record.exact ? "exact" : "NOT exact"}, seed ${last.tandem.seed}`);
   const element = add(turn, "record", "");
@@ -136,7 +149,8 @@ async function answer(text) {
   const element = add(turn, "message assistant running", "");
   $("messages").append(turn);
   $("messages").scrollTop = $("messages").scrollHeight;
-  let content = "", reason = "", last = null;
+  const rate = add(turn, "record", "");  // while the answer comes; the record takes its place
+  let content = "", reason = "", last = null, tokens = 0, began = 0;
   const reply = await fetch("v1/chat/completions",
     { method: "POST", headers: headers(), body: JSON.stringify(request(text)), signal: running.signal });
   if (!reply.ok) throw new Error(await problem(reply));
@@ -145,12 +159,17 @@ async function answer(text) {
     if (event.usage) last = event;
     for (const choice of event.choices || []) {
       reason = choice.finish_reason || reason;
+      tokens += (choice.token_ids || []).length;
+      const now = performance.now();
+      began = began || now;
+      if (tokens > 1 && now > began) rate.textContent = speed(tokens, (now - began) / 1000);
       if (!choice.delta.content) continue;
       content += choice.delta.content;
       write(element, choice.text_runs);
     }
   }
   if (!last) throw new Error("The stream ended before the answer did.");
+  rate.remove();
   addRecord(turn, last, reason);
   $("messages").scrollTop = $("messages").scrollHeight;
   said.push({ role: "user", content: text }, { role: "assistant", content });
@@ -172,7 +191,7 @@ async function say() {
     await answer(text);
   } catch (error) {
     const turn = $("messages").lastChild;
-    add(turn, "record", "This message counts as not said.");
+    add(turn, "record", "Not added to the conversation.");
     if (error.name !== "AbortError") notice(error.message);
     if (!$("text").value) $("text").value = text;
   }
