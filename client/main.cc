@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "client/bench/bench.h"
@@ -24,6 +25,7 @@
 #include "client/tokenize/tokenize.h"
 #include "common/base/version.h"
 #include "common/flags/completion.h"
+#include "common/flags/nearest_name.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/standard_output.h"
@@ -57,7 +59,7 @@ constexpr Command kCommands[] = {
     {"completion", "what bash, zsh or fish reads to complete words", &RunCompletion},
 };
 constexpr std::pair<const char*, const char*> kOthers[] = {
-    {"version", "what this is"},
+    {"version", "print the version"},
     {"help", "this text; `tandem COMMAND --help` tells a command's flags"}};
 
 // `use`: of the name and the summary of each.
@@ -121,12 +123,11 @@ int Run(const std::vector<std::string>& args) {
     process::Print(Usage());
     return process::kExitOk;
   }
-  std::string names;
-  ForEachCommand([&](const char* name, const char* /*summary*/) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", name);
-  });
-  PrintError(absl::InvalidArgumentError(
-      absl::StrCat("unknown command '", args[0], "'; there are ", names)));
+  std::vector<std::string> names;
+  ForEachCommand([&](const char* name, const char* /*summary*/) { names.emplace_back(name); });
+  PrintError(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0], "'; there are ",
+                                                     absl::StrJoin(names, ", "),
+                                                     flags::DidYouMean(args[0], names))));
   return process::kExitUsage;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/flags/nearest_name.h"
 
 namespace tandem::draft_service {
 
@@ -72,7 +73,8 @@ absl::Status Flags::Validate() const {
   const std::string& wanted = options.default_drafter;
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
     return flags::BadFlag("drafter", wanted,
-                          absl::StrCat("must be one of ", absl::StrJoin(names, ", ")));
+                          absl::StrCat("must be one of ", absl::StrJoin(names, ", "),
+                                       flags::DidYouMean(wanted, names)));
   }
   return checked.Validate();
 }

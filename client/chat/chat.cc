@@ -122,7 +122,8 @@ class Chat {
       case ChatCommand::kUnknown:
         return Wrong(absl::StrCat("'", input.text,
                                   "' is no command; /help lists them, and // begins a message "
-                                  "with a slash"));
+                                  "with a slash",
+                                  NearestChatCommand(input.text)));
       case ChatCommand::kNone:
       case ChatCommand::kQuit:
         break;
@@ -147,7 +148,7 @@ class Chat {
         Generate(stub_, history_.Ask(text), {options_.timeout, ""}, outcome, print);
     if (outcome.has_started()) process::Print("\n");
     if (WasCancelled()) {
-      std::fprintf(stderr, "cancelled; the message counts as not said\n");
+      std::fprintf(stderr, "cancelled; not added to the conversation\n");
       return process::kExitCancelled;
     }
     if (!status.ok()) {

@@ -1,9 +1,11 @@
 #include "client/chat/commands.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "common/flags/nearest_name.h"
 
 namespace tandem::client {
 namespace {
@@ -24,6 +26,12 @@ const char kChatCommands[] =
   /quit          ends, as the end of input does; so does Ctrl-C, which first stops an answer
   //text         the message "/text"
 )";
+
+std::string NearestChatCommand(absl::string_view wrong) {
+  std::vector<std::string> names;
+  for (const auto& [name, command] : kNames) names.emplace_back(name);
+  return flags::DidYouMean(wrong.substr(0, wrong.find_first_of(" \t\n")), names);
+}
 
 ChatInput ReadChatInput(absl::string_view line) {
   const absl::string_view text = absl::StripAsciiWhitespace(line);

@@ -30,6 +30,9 @@ struct ChatInput {
 // "/text".
 ChatInput ReadChatInput(absl::string_view line);
 
+// "; did you mean /undo?" of an unknown command, or nothing.
+std::string NearestChatCommand(absl::string_view wrong);
+
 // What the commands do, a line each.
 extern const char kChatCommands[];
 

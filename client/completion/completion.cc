@@ -8,6 +8,7 @@
 #include "client/completion/scripts.h"
 #include "common/flags/completion.h"
 #include "common/flags/flag_set.h"
+#include "common/flags/nearest_name.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 
@@ -59,7 +60,8 @@ int RunCompletion(absl::Span<const std::string> args) {
     if (shell != nullptr) return absl::OkStatus();
     return absl::InvalidArgumentError(
         wanted.empty() ? "give the shell: bash, zsh or fish"
-                       : absl::StrCat("'", wanted, "' is none of bash, zsh, fish"));
+                       : absl::StrCat("'", wanted, "' is none of bash, zsh, fish",
+                                      flags::DidYouMean(wanted, {"bash", "zsh", "fish"})));
   };
   if (const auto code = ReadArguments(args, flags, check)) return *code;
   process::Print(shell->script);

@@ -93,7 +93,9 @@ void FlagSet::Choice(absl::string_view name, std::string* value, std::vector<std
                      absl::string_view help) {
   const auto set = [name = std::string(name), value, choices](absl::string_view text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      return BadFlag(name, text, absl::StrCat("must be one of ", absl::StrJoin(choices, ", ")));
+      return BadFlag(
+          name, text,
+          absl::StrCat("must be one of ", absl::StrJoin(choices, ", "), DidYouMean(text, choices)));
     }
     *value = std::string(text);
     return absl::OkStatus();

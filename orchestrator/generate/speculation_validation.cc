@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/flags/nearest_name.h"
 #include "common/speculation/proposal_codec.h"
 #include "orchestrator/draft/length/draft_shapes.h"
 #include "orchestrator/generate/invalid.h"
@@ -122,7 +123,8 @@ absl::Status CheckOffered(absl::string_view field, const std::string& name,
     return absl::OkStatus();
   }
   return Invalid(field, " is \"", name, "\"; the drafts there are offer ",
-                 absl::StrJoin(offered, ", "), ": take one of these, or leave it empty");
+                 absl::StrJoin(offered, ", "), ": take one of these, or leave it empty",
+                 flags::DidYouMean(name, offered));
 }
 
 // Whether the drafts have this drafter in a list of those that can do something. While nobody has said which

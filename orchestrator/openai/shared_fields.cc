@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/flags/nearest_name.h"
 #include "orchestrator/openai/completion_request.h"
 #include "orchestrator/request/request.h"
 
@@ -127,7 +128,8 @@ std::optional<Enum> Named(Fields& fields, absl::string_view name, absl::string_v
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   Enum value{};
   if (parse(upper, &value) && static_cast<int>(value) != 0) return value;
-  fields.Fail(name, absl::StrCat("is none of ", known));
+  fields.Fail(name, absl::StrCat("is none of ", known,
+                                 flags::DidYouMean(*text, absl::StrSplit(known, ", "))));
   return std::nullopt;
 }
 

@@ -151,7 +151,7 @@ class Commands(unittest.TestCase):
         terminal.write("The city was\n")
         eventually(lambda: self.check_requests(1))
         terminal.write("\x03")
-        self.assertIn("cancelled; the message counts as not said", terminal.wait_for("> "))
+        self.assertIn("cancelled; not added to the conversation", terminal.wait_for("> "))
         eventually(lambda: self.check_requests(0))
         terminal.write("\x03")
         self.assertEqual(terminal.end(), 128 + signal.SIGINT)

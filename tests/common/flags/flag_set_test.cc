@@ -329,6 +329,7 @@ TEST_F(FlagSetTest, AnOptionalValueComesAfterAnEqualsSign) {
   FlagSet others("command", "");
   others.OptionalChoice("optional", &values_.optional, {"few", "all"}, "few", "or none");
   EXPECT_THAT(others.Parse({"--optional=true"}).message(), HasSubstr("must be one of few, all"));
+  EXPECT_THAT(Error({"--choice=bb"}), HasSubstr("must be one of a, b; did you mean b?"));
 }
 
 }  // namespace

@@ -182,6 +182,8 @@ TEST(RequestValidation, SeveralDraftersOrAllThatAreOffered) {
   EXPECT_THAT(std::string(unknown.message()),
               ::testing::HasSubstr("speculation.drafters[1] is \"magic\"; the drafts there are "
                                    "offer model, prompt-lookup"));
+  EXPECT_THAT(std::string(drafters({"model", "promt-lookup"}).status().message()),
+              ::testing::HasSubstr("did you mean prompt-lookup?"));
   // The orchestrator's default, where the request says nothing; and what it says itself goes before.
   model.default_drafters = {"auto"};
   EXPECT_EQ(drafters({})->drafters.size(), 2u);

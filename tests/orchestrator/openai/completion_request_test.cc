@@ -147,6 +147,9 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(Wrong(R"("stream": true, "stream_options": {"more": 1})"), "stream_options.more");
   EXPECT_EQ(Wrong(R"("tandem": {"priority": -1})"), "tandem.priority");
   EXPECT_EQ(Wrong(R"("tandem": {"rule": "unspecified"})"), "tandem.rule");
+  EXPECT_EQ(Parse(R"({"prompt": "x", "tandem": {"rule": "gready"}})").status().message(),
+            "tandem.rule is none of greedy, speculative, block, coupled, lenient; did you mean "
+            "greedy?");
   EXPECT_EQ(Wrong(R"("tandem": {"timeout": 0})"), "tandem.timeout");
   EXPECT_EQ(Wrong(R"("tandem": {"draft_tokens": "few"})"), "tandem.draft_tokens");
   EXPECT_EQ(Wrong(R"("tandem": {"length_policy": "best"})"), "tandem.length_policy");
