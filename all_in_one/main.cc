@@ -8,18 +8,23 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "all_in_one/derive_ngrams.h"
 #include "all_in_one/model_server.h"
 #include "all_in_one/prune_vocabulary.h"
 #include "all_in_one/serve_options.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
+#include "common/base/status_macros.h"
 #include "common/base/version.h"
-#include "common/process/descriptors.h"
+#include "common/flags/nearest_name.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
 #include "common/process/process.h"
 #include "common/process/room.h"
+#include "common/process/service_main.h"
 #include "common/process/standard_output.h"
+#include "common/security/grpc_log.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -33,7 +38,7 @@ Usage: tandem-model COMMAND [flags]
   derive-ngrams  asks a model for its n-grams once, for drafts that need no model
   prune-vocabulary
                  makes a draft model that proposes the commonest tokens of a corpus alone
-  version        what this is
+  version        print the version
   help           this text; `tandem-model COMMAND --help` tells a command's flags
 )";
 
@@ -58,29 +63,29 @@ std::optional<int> Read(const std::vector<std::string>& args, flags::FlagSet& fl
   return std::nullopt;
 }
 
-int Serve(const std::vector<std::string>& args) {
+absl::Status ServeUntilSignal(const ServeOptions& options) {
+  security::TakeOverGrpcLog();
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<ModelServer> server, ModelServer::Start(options));
+  TANDEM_RETURN_IF_ERROR(process::WritePortFile(options.server.port_file, server->port()));
+  TANDEM_LOG(kInfo) << base::LogFields("ready").Add("port", server->port());
+  process::WatchUntilStopSignal([&] { return server->busy_for(); },
+                                [&](bool alive) { server->SetAlive(alive); });
+  TANDEM_LOG(kInfo) << base::LogFields("draining").Add("grace", options.server.grace);
+  server->Drain(options.server.grace);
+  TANDEM_LOG(kInfo) << base::LogFields("stopped");
+  return absl::OkStatus();
+}
+
+int Serve(absl::Span<const std::string> args) {
   ServeOptions options;
-  flags::FlagSet flags("tandem serve",
-                       "Serves a target and a draft, all three services in one process.");
-  if (const std::optional<int> ended = Read(args, flags, options)) return *ended;
-
-  process::BlockStopSignals();
-  process::RaiseDescriptorLimit();
-  process::ExitWhenOutOfMemory("tandem-model");
-  absl::Status status = process::CheckRoomForService();
-  if (!status.ok()) return Fail(status, process::kExitFailure);
-  absl::StatusOr<std::unique_ptr<ModelServer>> server = ModelServer::Start(options);
-  if (!server.ok()) return Fail(server.status(), process::kExitFailure);
-  status = process::WritePortFile(options.server.port_file, (*server)->port());
-  if (!status.ok()) return Fail(status, process::kExitFailure);
-  std::fprintf(stderr, "ready: port %d\n", (*server)->port());
-
-  process::WatchUntilStopSignal([&] { return (*server)->busy_for(); },
-                                [&](bool alive) { (*server)->SetAlive(alive); });
-  std::fprintf(stderr, "stopping; running requests have %s\n",
-               absl::FormatDuration(options.server.grace).c_str());
-  (*server)->Drain(options.server.grace);
-  return process::kExitOk;
+  return process::RunService(
+      args, {.name = "tandem serve",
+             .summary = "Serves a target and a draft, all three services in one process.",
+             .arguments = "--target-model=MODEL [--draft-model=MODEL] [flags]",
+             .is_command = true,
+             .add_flags = [&options](flags::FlagSet& set) { options.AddTo(set); },
+             .check = [&options] { return options.Validate(); },
+             .serve = [&options] { return ServeUntilSignal(options); }});
 }
 
 // A command that makes something for drafts, and ends.
@@ -117,7 +122,7 @@ int Run(const std::vector<std::string>& args) {
     std::fprintf(stderr, "%s", kUsage);
     return process::kExitUsage;
   }
-  if (args[0] == "serve") return Serve({args.begin() + 1, args.end()});
+  if (args[0] == "serve") return Serve(absl::MakeConstSpan(args).subspan(1));
   if (args[0] == "derive-ngrams") return Derive({args.begin() + 1, args.end()});
   if (args[0] == "prune-vocabulary") return Prune({args.begin() + 1, args.end()});
   if (args[0] == "version" || args[0] == "--version") {
@@ -130,7 +135,9 @@ int Run(const std::vector<std::string>& args) {
   }
   return Fail(absl::InvalidArgumentError(absl::StrCat(
                   "unknown command '", args[0],
-                  "'; there are serve, derive-ngrams, prune-vocabulary, version and help")),
+                  "'; there are serve, derive-ngrams, prune-vocabulary, version and help",
+                  flags::DidYouMean(
+                      args[0], {"serve", "derive-ngrams", "prune-vocabulary", "version", "help"}))),
               process::kExitUsage);
 }
 

@@ -1,7 +1,6 @@
 #include "all_in_one/model_server.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/hub/local_directory.h"
@@ -38,6 +39,7 @@ absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
   options.threads = static_cast<int>(serve.threads);
   options.sampling_defaults = serve.generation_config == "model";
   options.offload = serve.offload;
+  options.pool_tokens = serve.pool_tokens;
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.dtype));
   TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.cache_dtype));
   return options;
@@ -49,16 +51,15 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   options.threads = static_cast<int>(serve.draft_threads);
   options.sampling_defaults = false;
   options.draft = true;
+  options.pool_tokens = serve.draft_pool_tokens;
   TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.draft_dtype));
   TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.draft_cache_dtype));
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role,
-                                                                const std::string& device,
-                                                                model::LoadOptions options,
-                                                                std::shared_ptr<ComputePool> pool,
-                                                                model::LoadReport& report) {
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
+    const char* role, const std::string& device, double gpu_memory_utilization,
+    model::LoadOptions options, std::shared_ptr<ComputePool> pool, model::LoadReport& report) {
   options.compute = std::move(pool);
   const std::string directory = options.directory;
   options.report = &report;
@@ -67,16 +68,17 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(const char* role
   options.progress = [&](int64_t done, int64_t all) {
     if (done < all && absl::Now() < next_line) return;
     next_line = absl::Now() + absl::Seconds(1);
-    std::fprintf(stderr, "loading the %s, %s: %.1f of %.1f MB\n", role, directory.c_str(),
-                 static_cast<double>(done) / 1e6, static_cast<double>(all) / 1e6);
+    TANDEM_LOG(kInfo) << absl::StrFormat("loading the %s, %s: %.1f of %.1f MB", role, directory,
+                                         static_cast<double>(done) / 1e6,
+                                         static_cast<double>(all) / 1e6);
   };
   absl::StatusOr<std::unique_ptr<model::LanguageModel>> model =
-      torch::LoadFor(device, options, torch::kGpuMemoryUtilization);
+      torch::LoadFor(device, options, gpu_memory_utilization);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("--", role, "-model: ", model.status().message()));
   }
-  std::fprintf(stderr, "the %s is %s\n", role, report.Text().c_str());
+  TANDEM_LOG(kInfo) << "the " << role << " is " << report.Text();
   return model;
 }
 
@@ -111,10 +113,9 @@ uint32_t CommonIds(const char* role, const tokenizer::Tokenizer& tokenizer,
   const uint32_t ids = tokenizer.vocabulary_size();
   const uint32_t embedded = model.info().vocabulary_size;
   if (ids > embedded) {
-    std::fprintf(stderr,
-                 "warning: the tokenizer has %u ids, and the %s's model has %u: the ids from %u on "
-                 "cannot be used\n",
-                 ids, role, embedded, embedded);
+    TANDEM_LOG(kWarning) << "the tokenizer has " << ids << " ids, and the " << role
+                         << "'s model has " << embedded << ": the ids from " << embedded
+                         << " on cannot be used";
   }
   return std::min(ids, embedded);
 }
@@ -164,7 +165,7 @@ absl::Status ModelServer::StartTracing() {
   TANDEM_RETURN_IF_ERROR(start("tandem-draft", messages::NewInstanceId(), draft_tracing_));
   TANDEM_RETURN_IF_ERROR(start("tandem-target", messages::NewInstanceId(), target_tracing_));
   TANDEM_RETURN_IF_ERROR(start("tandem-orchestrator", orchestrator::NewClientId(), front_tracing_));
-  std::fprintf(stderr, "tracing: %s\n", front_tracing_.tracing->Describe().c_str());
+  TANDEM_LOG(kInfo) << "tracing: " << front_tracing_.tracing->Describe();
   return absl::OkStatus();
 }
 
@@ -184,13 +185,15 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   if (!options.draft_model.empty()) {
     TANDEM_ASSIGN_OR_RETURN(model::LoadOptions draft, DraftOptions(options));
     TANDEM_ASSIGN_OR_RETURN(draft_model_,
-                            LoadModel("draft", torch::kCpu, std::move(draft), pool, draft_report));
+                            LoadModel("draft", torch::kCpu, /*gpu_memory_utilization=*/0,
+                                      std::move(draft), pool, draft_report));
   }
   model::LoadReport target_report;
   TANDEM_ASSIGN_OR_RETURN(model::LoadOptions target, TargetOptions(options));
   target.reserved_bytes = draft_report.cache_bytes;
-  TANDEM_ASSIGN_OR_RETURN(
-      target_model_, LoadModel("target", options.device, std::move(target), pool, target_report));
+  TANDEM_ASSIGN_OR_RETURN(target_model_,
+                          LoadModel("target", options.device, *options.gpu_memory_utilization,
+                                    std::move(target), pool, target_report));
   return absl::OkStatus();
 }
 

@@ -8,12 +8,15 @@
 #include "absl/strings/str_split.h"
 #include "common/base/address.h"
 #include "common/base/status_macros.h"
+#include "common/flags/nearest_name.h"
 #include "common/process/machine.h"
 #include "model/dtype.h"
+#include "torch/load.h"
 
 namespace tandem::all_in_one {
 
 ServeOptions::ServeOptions() {
+  gpu_memory_utilization = torch::kGpuMemoryUtilization;
   server.listen = "127.0.0.1:50050";
   threads = static_cast<uint64_t>(std::clamp(process::ThisMachine().cpus, 1, 256));
   draft_threads = std::min<uint64_t>(threads, 2);  // its passes are too short to divide further
@@ -40,6 +43,14 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Choice("kv-cache-dtype", &cache_dtype, model::CacheDtypeNames(), model::CacheDtypeHelp());
   flags.Choice("draft-kv-cache-dtype", &draft_cache_dtype, model::CacheDtypeNames(),
                "the same for the draft's");
+  flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
+               "tokens that all of the target's sequences together may hold; 0 = as the memory "
+               "allows");
+  flags.Number("draft-pool-tokens", &draft_pool_tokens, 0, uint64_t{1} << 32,
+               "the same for the draft's");
+  flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
+             "with --device=cuda and --pool-tokens=0: the share of the card's free memory that the "
+             "target's weights, passes and cache fill");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Text(
@@ -98,7 +109,8 @@ absl::Status ServeOptions::Validate() const {
     }
     if (drafter == "auto" || std::find(names.begin(), names.end(), one) != names.end()) continue;
     return flags::BadFlag("drafter", one,
-                          absl::StrCat("must be auto, or one of ", absl::StrJoin(names, ", ")));
+                          absl::StrCat("must be auto, or one of ", absl::StrJoin(names, ", "),
+                                       flags::DidYouMean(one, names)));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -38,9 +39,13 @@ struct ServeOptions {
   std::string device = "cpu";                       // that computes the target (torch/load.h)
   std::string dtype = "auto";                       // the target's weights: auto, fp32 or bf16
   std::string draft_dtype = "auto";                 // the draft's weights
-  bool offload = false;                     // the target's weights that do not fit stay in the file
-  std::string cache_dtype = "auto";         // the target's keys and values: auto, fp32 or bf16
-  std::string draft_cache_dtype = "auto";   // the draft's
+  // Of a card's free memory, what the target fills where pool_tokens is 0 (torch/load.h).
+  std::optional<double> gpu_memory_utilization;
+  bool offload = false;                    // the target's weights that do not fit stay in the file
+  std::string cache_dtype = "auto";        // the target's keys and values: auto, fp32 or bf16
+  std::string draft_cache_dtype = "auto";  // the draft's
+  int64_t pool_tokens = 0;        // that all of the target's sequences hold; 0: as memory allows
+  int64_t draft_pool_tokens = 0;  // the same for the draft's
   std::string generation_config = "model";  // source of sampling defaults: model, none
   uint64_t threads = 1;
   uint64_t draft_threads = 1;

@@ -20,6 +20,7 @@
 #include "common/process/machine.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
+#include "common/security/grpc_log.h"
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
@@ -122,6 +123,7 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
 }
 
 absl::Status Serve(Flags flags) {
+  tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   TANDEM_ASSIGN_OR_RETURN(

@@ -13,6 +13,7 @@
 #include "common/hub/local_directory.h"
 #include "common/process/process.h"
 #include "common/process/service_main.h"
+#include "common/security/grpc_log.h"
 #include "common/telemetry/tracing.h"
 #include "common/transport/server_host.h"
 #include "orchestrator/flags.h"
@@ -126,6 +127,7 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host,
 }
 
 absl::Status Serve(const Flags& flags) {
+  tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts(flags.http.Addresses()));
   Options options = flags.options;

@@ -17,6 +17,7 @@
 #include "common/process/process.h"
 #include "common/process/service_main.h"
 #include "common/process/standard_output.h"
+#include "common/security/grpc_log.h"
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
@@ -140,6 +141,7 @@ absl::Status CheckDevice(Flags flags) {
 
 absl::Status Serve(Flags flags) {
   if (flags.check_device) return CheckDevice(flags);
+  tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
   TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
   TANDEM_ASSIGN_OR_RETURN(

@@ -1,8 +1,9 @@
 #include "common/base/check.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "common/base/log.h"
 
 namespace tandem::base::internal {
 
@@ -11,10 +12,8 @@ CheckFailure::CheckFailure(const char* file, int line, const char* condition) {
 }
 
 CheckFailure::~CheckFailure() {
-  message_ << "\n";
-  std::string line = message_.str();
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
+  const std::string message = message_.str();
+  WriteLogLine({LogLevel::kError, __FILE__, __LINE__, message});
   std::abort();
 }
 

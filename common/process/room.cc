@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/concurrency/notification.h"
 #include "common/process/exit_codes.h"
@@ -46,7 +47,9 @@ const char* out_of_memory_name = "";
 
 void SayAndExit(const char* what) {
   // No allocation, and no destructors: other threads are in the middle of things.
-  const char* const parts[] = {out_of_memory_name, ": ", what, "\n"};
+  const bool json = base::GetLogFormat() == base::LogFormat::kJson;
+  const char* const parts[] = {json ? R"({"level": "ERROR", "message": ")" : "", out_of_memory_name,
+                               ": ", what, json ? "\"}\n" : "\n"};
   for (const char* part : parts) {
     if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
   }

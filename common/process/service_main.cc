@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/log.h"
 #include "common/base/version.h"
 #include "common/process/descriptors.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
+#include "common/process/log_flags.h"
 #include "common/process/process.h"
 #include "common/process/room.h"
 #include "common/process/standard_output.h"
@@ -19,8 +22,31 @@ namespace tandem::process {
 
 namespace {
 
+bool IsJson() { return base::GetLogFormat() == base::LogFormat::kJson; }
+
+std::string ErrorText(const ServiceMain& service, const absl::Status& status) {
+  return absl::StrCat(service.is_command ? "error" : service.name, ": ", status.message());
+}
+
+// Before anything was tried.
+int Refuse(const ServiceMain& service, const absl::Status& status) {
+  const std::string text = ErrorText(service, status);
+  if (IsJson()) {
+    TANDEM_LOG(kError) << text;
+  } else {
+    std::cerr << text << "\n";
+  }
+  return service.is_command ? kExitUsage : kExitFailure;
+}
+
 int Fail(const ServiceMain& service, const absl::Status& status) {
-  std::cerr << service.name << ": " << status.message() << "\n";
+  const std::string text = ErrorText(service, status);
+  if (IsJson()) {
+    TANDEM_LOG(kError) << text;
+  } else {
+    // Hints stand on lines of their own.
+    for (absl::string_view line : absl::StrSplit(text, '\n')) TANDEM_LOG(kError) << line;
+  }
   return kExitFailure;
 }
 
@@ -28,17 +54,22 @@ int Fail(const ServiceMain& service, const absl::Status& status) {
 int Say(const ServiceMain& service, absl::string_view text) {
   Print(text);
   const absl::Status printed = PrintStatus();
-  return printed.ok() ? kExitOk : Fail(service, printed);
+  return printed.ok() ? kExitOk : (Refuse(service, printed), kExitFailure);
 }
 
 }  // namespace
 
 int RunService(int argc, char** argv, const ServiceMain& service) {
   StopDeadlockDetection();
-  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return RunService(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), service);
+}
+
+int RunService(absl::Span<const std::string> args, const ServiceMain& service) {
   flags::FlagSet flags(service.name, service.summary, service.arguments);
   flags.LastOneCounts();
   service.add_flags(flags);
+  LogFlags log;
+  log.AddTo(flags);
   bool check_only = false;
   bool version = false;
   flags.Group("Flags themselves");
@@ -51,18 +82,18 @@ int RunService(int argc, char** argv, const ServiceMain& service) {
 
   if (const std::optional<std::string> told = flags.Told(args)) return Say(service, *told);
   absl::Status status = flags.Parse(args);
+  log.Apply();
   if (status.ok() && version) {
     return Say(service, absl::StrCat(service.name, " ", base::Version(), "\n"));
   }
   if (status.ok()) status = service.check();
-  if (status.ok() && check_only) return Say(service, "flags OK\n");
-  if (status.ok()) {
-    BlockStopSignals();
-    RaiseDescriptorLimit();
-    ExitWhenOutOfMemory(service.name.c_str());
-    status = CheckRoomForService();
-    if (status.ok()) status = service.serve();
-  }
+  if (!status.ok()) return Refuse(service, status);
+  if (check_only) return Say(service, "flags OK\n");
+  BlockStopSignals();
+  RaiseDescriptorLimit();
+  ExitWhenOutOfMemory(service.name.c_str());
+  status = CheckRoomForService();
+  if (status.ok()) status = service.serve();
   return status.ok() ? kExitOk : Fail(service, status);
 }
 

@@ -98,13 +98,26 @@ void Log(gpr_log_func_args* args) {
   TANDEM_LOG(kWarning) << line;
 }
 
+// For people who asked gRPC for its log by its own variables.
+void LogAll(gpr_log_func_args* args) {
+  const base::LogFields line = base::LogFields("grpc")
+                                   .Add("severity", gpr_log_severity_string(args->severity))
+                                   .Add("file", args->file)
+                                   .Add("line", args->line)
+                                   .Add("message", args->message);
+  if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+    TANDEM_LOG(kWarning) << line;
+  } else {
+    TANDEM_LOG(kInfo) << line;
+  }
+}
+
 }  // namespace
 
-void LogFailedHandshakes() {
+void TakeOverGrpcLog() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Who asks gRPC for its log by its own variable gets it as it is.
-    if (std::getenv("GRPC_VERBOSITY") != nullptr) return;
+    if (std::getenv("GRPC_VERBOSITY") != nullptr) return gpr_set_log_function(&LogAll);
     gpr_set_log_function(&Log);
     gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
   });

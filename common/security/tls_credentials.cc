@@ -93,7 +93,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
   TANDEM_RETURN_IF_ERROR(options.Validate());
   if (!options.enabled()) return grpc::InsecureServerCredentials();
   TANDEM_ASSIGN_OR_RETURN(ServerFiles* const files, ServerFiles::Keep(options));
-  LogFailedHandshakes();
+  TakeOverGrpcLog();
   return std::make_shared<FetchingCredentials>(Keep(files), !options.client_ca.empty());
 }
 
@@ -102,7 +102,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
   TANDEM_RETURN_IF_ERROR(options.Validate());
   if (!options.enabled()) return grpc::InsecureChannelCredentials();
   TANDEM_ASSIGN_OR_RETURN(const CheckedCopies copies, CopiesOf(options));
-  LogFailedHandshakes();
+  TakeOverGrpcLog();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   tls.set_certificate_provider(std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
       copies.identity, copies.identity, copies.ca, kLookEverySeconds));

@@ -384,7 +384,8 @@ TEST(PrunedDraftTest, MadeServedAndExact) {
 TEST_F(CommandTest, ServeEndsOnSigterm) {
   server_.Signal(SIGTERM);
   EXPECT_EQ(server_.Wait(), 0);
-  EXPECT_THAT(server_.Output(), AllOf(HasSubstr("ready: port"), HasSubstr("stopping")));
+  EXPECT_THAT(server_.Output(), AllOf(HasSubstr(" ready port="), HasSubstr(" draining grace="),
+                                      HasSubstr(" stopped\n")));
   EXPECT_THAT(server_.Output(), Not(::testing::ContainsRegex("\nE[0-9]+ "))) << "gRPC's errors";
 }
 

@@ -103,10 +103,12 @@ class Process:
 class Services:
     """Draft, target and orchestrator, ready when the constructor returns. A context manager."""
 
-    def __init__(self, environment=None, orchestrator_flags=(), encrypted=False):
+    def __init__(self, environment=None, orchestrator_flags=(), encrypted=False, flags=()):
+        """`flags`: of each of them."""
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-observability.")
         self.processes = {}
         self.admin = {}
+        self.flags = flags
         try:
             admin_ports = free_ports(3)
             tls = self._tls_flags() if encrypted else {"target": [], "draft": [], "orchestrator": []}
@@ -132,7 +134,7 @@ class Services:
         port_file = pathlib.Path(self.folder.name) / f"{name}.port"
         process = Process(
             [BINARIES / f"tandem-{name}", "--listen=127.0.0.1:0", f"--admin-listen=127.0.0.1:{admin_port}",
-             f"--port-file={port_file}", *flags], self.folder.name, name, environment)
+             f"--port-file={port_file}", *self.flags, *flags], self.folder.name, name, environment)
         self.processes[name] = process
         self.admin[name] = f"127.0.0.1:{admin_port}"
 

@@ -72,8 +72,8 @@ TEST(CommandLine, EveryProgramHasBothHelps) {
 }
 
 TEST(CommandLine, EveryCommandNamesWhatIsWrongWithItsArguments) {
-  for (const char* command :
-       {"generate", "chat", "describe", "pull", "tokenize", "bench", "theory", "completion"}) {
+  for (const char* command : {"generate", "chat", "describe", "pull", "tokenize", "bench", "theory",
+                              "completion", "serve"}) {
     const Result result = Execute("tandem", absl::StrCat(command, " --nonsense"));
     EXPECT_EQ(result.code, 2) << command;
     EXPECT_THAT(result.out, IsEmpty()) << command;
@@ -94,6 +94,41 @@ TEST(CommandLine, EveryCommandNamesWhatIsWrongWithItsArguments) {
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
     EXPECT_THAT(result.err, HasSubstr(says)) << arguments;
   }
+}
+
+TEST(CommandLine, WhatIsNearestToAWrongNameIsOffered) {
+  for (const auto& [arguments, nearest] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+           {"sevre", "serve"},
+           {"Generate", "generate"},
+           {"help bensh", "bench"},
+           {"prune", "prune-vocabulary"},
+           {"completion fisch", "fish"},
+           {"generate --rule=speculativ x", "speculative"},
+           {"generate --format=JSON x", "json"},
+           {"serve --target-model=m --dtype=bf61", "bf16"},
+           {"serve --target-model=m --drafter=lookup", "prompt-lookup"},
+           {"serve --target-model=m --drafter=prompt-lookup,context-ngam", "context-ngram"},
+           {"serve --pool-token=5", "--pool-tokens"}}) {
+    const Result result = Execute("tandem", arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("did you mean ", nearest, "?"))) << arguments;
+  }
+}
+
+TEST(CommandLine, ServeReadsFlagFilesAndChecksItsFlagsAsTheServicesDo) {
+  const std::string file = absl::StrCat(::testing::TempDir(), "serve_flags");
+  std::ofstream(file) << "# what is served\n--target-model=/no/such\n--pool-tokens=4096\n"
+                         "--draft-pool-tokens=4096\n--gpu-memory-utilization=0.5\n";
+  const Result good =
+      Execute("tandem", absl::StrCat("serve --flagfile=", file, " --pool-tokens=1 --check-flags"));
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(good.out, "flags OK\n");
+  std::ofstream(file, std::ios::app) << "--pool-tokens=many\n";
+  const Result wrong = Execute("tandem", absl::StrCat("serve --flagfile=", file));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, AllOf(StartsWith("error: "), HasSubstr("serve_flags:6: --pool-tokens")));
+  EXPECT_THAT(Execute("tandem", "serve --version").out, StartsWith("tandem serve "));
 }
 
 // /dev/full takes nothing.

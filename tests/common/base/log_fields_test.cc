@@ -73,6 +73,23 @@ TEST(LogFieldsTest, Durations) {
   EXPECT_EQ(Ms(absl::InfiniteDuration()), "e k=inf");
 }
 
+// A text that looks like a number stays a text, so that a field has one type.
+TEST(LogFieldsTest, AreMembersOfJsonWithTheirTypes) {
+  EXPECT_EQ(LogFields("e")
+                .Add("id", "17")
+                .Add("ok", true)
+                .Add("rows", 17)
+                .Add("rate", 1.5)
+                .Add("nan", std::numeric_limits<double>::quiet_NaN())
+                .Add("grace", absl::Seconds(10))
+                .AddMs("total_ms", absl::Microseconds(12'500))
+                .AddMs("none_ms", absl::InfiniteDuration())
+                .Add("quoted", "a \"b\"\n")
+                .json(),
+            R"("event": "e", "id": "17", "ok": true, "rows": 17, "rate": 1.5, "nan": "nan", )"
+            R"("grace": "10s", "total_ms": 12.5, "none_ms": "inf", "quoted": "a \"b\"\n")");
+}
+
 TEST(LogFieldsTest, GoesIntoTheLog) {
   std::vector<std::string> lines;
   ScopedLogSink sink([&](const LogEntry& entry) { lines.emplace_back(entry.message); });
@@ -85,6 +102,7 @@ TEST(LogFieldsDeathTest, NamesAreNames) {
   EXPECT_DEATH(LogFields(""), "");
   EXPECT_DEATH(LogFields("e").Add("Key", 1), "");
   EXPECT_DEATH(LogFields("e").Add("k=", "v"), "");
+  EXPECT_DEATH(LogFields("e").Add("time", "a line has one"), "");
 }
 
 }  // namespace
