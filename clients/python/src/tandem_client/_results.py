@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
-from tandem_client._options import Message
+from tandem_client._messages import Message
 from tandem_client import v1 as pb
 
 
