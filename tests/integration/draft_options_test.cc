@@ -100,30 +100,5 @@ TEST_F(DraftOptionsTest, TheDraftRefusesNothingThatWasLetThrough) {
   EXPECT_GT(served, 800);
 }
 
-// Neither what the length policy chooses by itself, text after text.
-TEST_F(DraftOptionsTest, TheDraftRefusesNothingThatThePolicyChooses) {
-  for (const float draft_temperature : {0.0f, 0.7f}) {
-    for (const float temperature : {0.0f, 0.8f}) {
-      uint32_t rounds = 0, drafted = 0;
-      std::vector<uint32_t> first;
-      for (int text = 0; text < 30; ++text) {
-        v1::GenerateRequest request = Request(50, temperature);
-        request.mutable_speculation()->set_drafter("model");
-        request.mutable_speculation()->set_auto_(true);
-        request.mutable_speculation()->set_draft_temperature(draft_temperature);
-        const Reply reply = Send(cluster_->channel(), request);
-        ASSERT_TRUE(reply.status.ok()) << reply.status;
-        EXPECT_EQ(reply.Rounds("draft-refused"), 0u) << reply.record().DebugString();
-        rounds += reply.record().rounds();
-        drafted += reply.record().draft_tokens();
-        if (text == 0) first = reply.ids;
-        EXPECT_EQ(reply.ids, first) << "rules greedy and coupled: whatever was drafted";
-      }
-      EXPECT_GT(rounds, 200u);
-      EXPECT_GT(drafted, 0u);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace tandem::testing::draft_options_test

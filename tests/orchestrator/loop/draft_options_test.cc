@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "orchestrator/generate/request_validation.h"
 #include "tests/orchestrator/harness/loop_harness.h"
@@ -89,6 +90,53 @@ TEST(DraftOptions, WhatAValidRequestAsksForNoDraftRefuses) {
   EXPECT_GT(valid, 500);
   EXPECT_GT(doubting, 100);
   EXPECT_GT(trees, 100);
+}
+
+// What the policy chooses by itself, text after text, where the request says nothing of shapes.
+TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
+  const ModelFacts model = Model();
+  int all_doubting = 0;
+  for (const float temperature : {0.0f, 0.8f}) {
+    for (const auto draft_temperature : {std::optional<float>(), {0.0f}, {0.7f}}) {
+      SCOPED_TRACE(absl::StrCat(temperature, " ", draft_temperature.value_or(-1)));
+      CommonLength lengths;
+      int advances = 0, doubting = 0;
+      for (uint64_t text = 0; text < 40; ++text) {
+        v1::GenerateRequest wanted;
+        wanted.set_text("abc");
+        wanted.set_seed(text);
+        wanted.set_max_tokens(200);
+        wanted.mutable_sampling()->set_temperature(temperature);
+        if (draft_temperature.has_value()) {
+          wanted.mutable_speculation()->set_draft_temperature(*draft_temperature);
+        }
+        absl::StatusOr<GenerationRequest> request = ValidateRequest(wanted, model);
+        ASSERT_TRUE(request.ok()) << request.status();
+        request->seed = text;
+        HarnessOptions options;
+        options.lengths = &lengths;
+        LoopHarness harness(*request, options);
+        harness.target.max_nodes = harness.draft.max_nodes = 16;
+        harness.draft.ends_by_confidence = true;
+        harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
+          ++advances;
+          doubting += advance.min_confidence > 0 ? 1 : 0;
+          return FakeDraft::Do::kAnswer;
+        };
+        harness.Start();
+        harness.Run();
+        ASSERT_TRUE(harness.ending.has_value() && harness.ending->status.ok());
+        EXPECT_EQ(harness.output(), harness.PlainIds());
+        EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftRefused), 0u);
+      }
+      EXPECT_GT(advances, 1000);
+      all_doubting += doubting;
+      if (temperature == 0 && draft_temperature.value_or(0) > 0) {
+        EXPECT_EQ(doubting, 0) << "its candidates are drawn from a q";
+      }
+    }
+  }
+  EXPECT_GT(all_doubting, 0);
 }
 
 }  // namespace
