@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,7 +12,44 @@
 namespace tandem::base {
 namespace {
 
-using Node = nlohmann::json;
+// An object in the order of the document. nlohmann::ordered_map looks at every member for each name,
+// so a wide object would take quadratic time: it has an index besides.
+template <class Key, class T, class Compare, class Allocator>
+class IndexedObject : public nlohmann::ordered_map<Key, T, Compare, Allocator> {
+  using Base = nlohmann::ordered_map<Key, T, Compare, Allocator>;
+
+ public:
+  using Base::Base;
+  using typename Base::const_iterator;
+  using typename Base::iterator;
+
+  iterator find(const Key& key) { return this->begin() + Place(key); }
+  const_iterator find(const Key& key) const { return this->begin() + Place(key); }
+  T& operator[](const Key& key) {
+    const size_t place = Place(key);
+    if (place == this->size()) {
+      this->emplace_back(key, T{});
+      if (place >= kUnindexed) places_.emplace(key, place);
+    }
+    return this->data()[place].second;
+  }
+
+ private:
+  static constexpr size_t kUnindexed = 16;  // members that are as fast to look through
+
+  // Of the member, or the size where there is none.
+  size_t Place(const Key& key) const {
+    size_t place = 0;
+    while (place < std::min(this->size(), kUnindexed) && this->data()[place].first != key) ++place;
+    if (place < kUnindexed) return place;
+    const auto found = places_.find(key);
+    return found == places_.end() ? this->size() : found->second;
+  }
+
+  absl::flat_hash_map<Key, size_t> places_;
+};
+
+using Node = nlohmann::basic_json<IndexedObject>;
 
 const Node& NodeOf(const std::shared_ptr<const void>& node) {
   static const Node* const kNull = new Node();

@@ -51,7 +51,7 @@ class JsonValue {
   JsonValue operator[](absl::string_view name) const;
   std::map<std::string, JsonValue> Members() const;
 
-  // On one line, members in the order of their names. Recursive: the depth must have a limit.
+  // On one line, members in the order of the document. Recursive: the depth must have a limit.
   std::string Dump() const;
 
  private:

@@ -8,7 +8,8 @@ namespace {
 constexpr size_t kValueBytes = 16;      // nlohmann::json: a type and a pointer
 constexpr size_t kStringBytes = 64;     // an object of its own, at least this with the allocator's
 constexpr size_t kContainerBytes = 96;  // an array or an object
-constexpr size_t kMemberBytes = 112;    // a node of a map, with its name
+constexpr size_t kMemberBytes =
+    144;  // a name and a value, as their room grows, and their place in an index
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
@@ -58,6 +59,21 @@ TEST(JsonValueTest, WhatIsNoJsonAndWhatIsTooDeepAreErrors) {
   const absl::string_view deep = "[[[[[[[[[]]]]]]]]]";
   EXPECT_TRUE(JsonValue::Parse(deep, 9).ok());
   EXPECT_EQ(JsonValue::Parse(deep, 7).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(JsonValueTest, MembersStandAsTheyWereWritten) {
+  std::string wide;
+  for (int i = 1000; i > 0; --i) absl::StrAppend(&wide, ",\"k", i, "\":{\"b\":", i, ",\"a\":[]}");
+  const std::string text = absl::StrCat("{\"z\":1", wide, ",\"a\":null}");
+  const auto value = JsonValue::Parse(text, 10);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->Dump(), text);
+  for (int i = 1; i <= 1000; ++i) {
+    EXPECT_EQ((*value)[absl::StrCat("k", i)]["b"].Integer(), i);
+  }
+  EXPECT_FALSE(value->Has("k0"));
+  // A name that comes again keeps its place.
+  EXPECT_EQ(JsonValue::Parse(R"({"b":1,"a":2,"b":3})")->Dump(), R"({"b":3,"a":2})");
 }
 
 TEST(RepeatedJsonNameTest, IsFoundWithinOneObjectAlone) {
