@@ -17,6 +17,7 @@
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
+#include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
 #include "draft_service/text_drafters.h"
@@ -172,6 +173,9 @@ absl::Status ModelServer::StartTracing() {
 absl::Status ModelServer::Load(const ServeOptions& options) {
   // Tokenizers first: they load in no time, and a pair that does not fit is refused at once.
   TANDEM_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(options.target_model));
+  TANDEM_RETURN_IF_ERROR(
+      tokenizer::ChatTemplate::Load(options.target_model, options.chat_template_file, *tokenizer_)
+          .status());
   if (!options.draft_model.empty()) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
@@ -255,6 +259,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   front.tokenizer = tokenizer_;
   front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
+  front.chat_template_file = options.chat_template_file;
   front.served_model_name = options.served_model_name;
   front.browser_guard = options.http.Guard();
   front.client_id = front_tracing_.instance_id;

@@ -29,6 +29,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Text(
       "draft-model", &draft_model,
       "the same with a smaller model; without it drafts come from the drafters that need none");
+  flags.Text("chat-template", &chat_template_file,
+             "file with the Jinja template of conversations. Default: that of --target-model");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");

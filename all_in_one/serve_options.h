@@ -20,7 +20,8 @@ struct ServeOptions {
   ServeOptions();  // sets the threads by the machine's cores
 
   std::string target_model;
-  std::string draft_model;  // empty: there is no model drafter
+  std::string draft_model;         // empty: there is no model drafter
+  std::string chat_template_file;  // empty: the target model's own
   // Clients connect here. The services behind it belong to this process.
   transport::ServerFlags server;
   orchestrator::HttpFlags http;

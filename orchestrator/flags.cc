@@ -41,6 +41,8 @@ void AddPeers(Options& options, flags::FlagSet& flags) {
   flags.Text("tokenizer", &options.tokenizer_directory,
              "directory with the models' tokenizer.json, or a name of the Hugging Face hub, "
              "OWNER/NAME[@REVISION]; needed");
+  flags.Text("chat-template", &options.chat_template_file,
+             "file with the Jinja template of conversations. Default: that of --tokenizer");
   flags.Text(
       "client-id", &options.client_id,
       "name towards the peers, another one for each process; host, process and a number when "

@@ -51,6 +51,7 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
       .Add("drafts", list(options.draft_addresses))
       .Add("resolve_every", options.resolve_every)
       .Add("tokenizer", options.tokenizer_directory)
+      .Add("chat_template", options.chat_template_file)
       .Add("max_active_requests", options.max_active_requests)
       .Add("max_waiting_requests", options.max_waiting_requests)
       .Add("max_unchecked_mib", options.max_unchecked_mib)

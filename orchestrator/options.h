@@ -48,6 +48,7 @@ struct Options {
   // Set one of the two. The shared tokenizer wins; the chat template is the directory's.
   std::string tokenizer_directory;  // it has a tokenizer.json
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+  std::string chat_template_file;  // empty: the directory's own
 
   std::string client_id;  // 1 to 128 bytes; empty: host name, process id and a random number
   uint32_t max_active_requests = 256;    // 1 to 65536; further ones wait

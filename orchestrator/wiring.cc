@@ -14,6 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/concurrency/mutex.h"
@@ -354,7 +356,14 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(Options optio
   std::unique_ptr<const tokenizer::ChatTemplate> chat_template;
   if (!options.tokenizer_directory.empty()) {
     TANDEM_ASSIGN_OR_RETURN(chat_template,
-                            tokenizer::ChatTemplate::Load(options.tokenizer_directory, *tokenizer));
+                            tokenizer::ChatTemplate::Load(options.tokenizer_directory,
+                                                          options.chat_template_file, *tokenizer));
+  }
+  if (chat_template != nullptr && !chat_template->missing().empty()) {
+    TANDEM_LOG(kWarning) << base::LogFields("chat_template_lacks")
+                                .Add("missing", chat_template->missing())
+                                .Add("hint",
+                                     "conversations for which the template uses it are refused");
   }
   TANDEM_ASSIGN_OR_RETURN(transport::ChannelSecurity security,
                           transport::MakeChannelSecurity(options.peer_tls));

@@ -3,27 +3,75 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
+#include "common/tokenizer/utf8.h"
 
 namespace tandem::tokenizer {
 namespace {
 
-// Empty where there is no such file.
-absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return std::string();
+namespace fs = std::filesystem;
+
+constexpr uintmax_t kMaxFile = 64 << 20;  // a tokenizer_config.json may list many tokens
+
+absl::StatusOr<std::string> Read(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, fs::exists(path, error) ? ": not a regular file" : ": no such file"));
+  }
+  if (fs::file_size(path, error) > kMaxFile) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than ", kMaxFile >> 20, " MiB"));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": could not be read"));
   return text;
+}
+
+// Empty where there is no such file.
+absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) ? Read(path) : std::string();
+}
+
+// Of a template's file, for "chat_template".
+absl::StatusOr<base::JsonText> Jinja(const std::string& path) {
+  TANDEM_ASSIGN_OR_RETURN(std::string text, Read(path));
+  std::string checked;
+  const size_t rest = AppendText(text, Replacement::kEachByte, checked);
+  if (rest > 0 || checked != text) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not UTF-8"));
+  }
+  return base::JsonText(text);
+}
+
+// JSON for "chat_template"; empty where the directory has no templates in files.
+absl::StatusOr<std::string> FileTemplates(const std::string& directory) {
+  std::map<std::string, std::string> paths;
+  std::error_code error;
+  const std::string one = directory + "/chat_template.jinja";
+  if (fs::exists(one, error)) paths["default"] = one;
+  for (const auto& entry :
+       fs::directory_iterator(directory + "/additional_chat_templates", error)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".jinja") paths[path.stem().string()] = path.string();
+  }
+  std::vector<base::JsonText> templates;
+  for (const auto& [name, path] : paths) {
+    TANDEM_ASSIGN_OR_RETURN(base::JsonText jinja, Jinja(path));
+    templates.emplace_back(base::JsonObject({{"name", name}, {"template", std::move(jinja)}}));
+  }
+  return templates.empty() ? std::string() : base::JsonText(templates).text();
 }
 
 }  // namespace
@@ -35,29 +83,44 @@ void ChatTemplate::Deleter::operator()(TandemChatTemplate* bridge) const {
 ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::string& directory,
+                                                                 const std::string& file,
                                                                  const Tokenizer& tokenizer) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string config,
-                          ReadIfThere(directory + "/tokenizer_config.json"));
-  const std::string jinja_path = directory + "/chat_template.jinja";
-  TANDEM_ASSIGN_OR_RETURN(const std::string jinja, ReadIfThere(jinja_path));
-  absl::StatusOr<std::unique_ptr<ChatTemplate>> made = FromText(config, jinja, tokenizer);
+  const std::string config_path = directory + "/tokenizer_config.json";
+  TANDEM_ASSIGN_OR_RETURN(const std::string config, ReadIfThere(config_path));
+  std::string templates;
+  if (file.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(templates, FileTemplates(directory));
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(const base::JsonText jinja, Jinja(file));
+    templates = jinja.text();
+  }
+  absl::StatusOr<std::unique_ptr<ChatTemplate>> made = Make(config, templates, tokenizer);
   if (made.ok()) return made;
-  const std::string path = jinja.empty() ? directory + "/tokenizer_config.json" : jinja_path;
+  const std::string& path = !file.empty() ? file : templates.empty() ? config_path : directory;
   return absl::Status(made.status().code(), absl::StrCat(path, ": ", made.status().message()));
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromText(
     std::string_view tokenizer_config, std::string_view jinja, const Tokenizer& tokenizer) {
+  std::string templates;
+  if (!jinja.empty()) templates = base::JsonText(std::string(jinja)).text();
+  return Make(tokenizer_config, templates, tokenizer);
+}
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Make(std::string_view tokenizer_config,
+                                                                 std::string_view templates,
+                                                                 const Tokenizer& tokenizer) {
   const BridgeCall bridge_call;
   TandemChatTemplate* bridge = nullptr;
+  TandemBuffer missing{};
   TandemBuffer error{};
   if (!tandem_chat_template_new(tokenizer.impl_->bridge.get(), Bytes(tokenizer_config),
-                                tokenizer_config.size(), Bytes(jinja), jinja.size(), &bridge,
-                                &error)) {
+                                tokenizer_config.size(), Bytes(templates), templates.size(),
+                                &bridge, &missing, &error)) {
     return absl::InvalidArgumentError(TakeString(error));
   }
   if (bridge == nullptr) return std::unique_ptr<ChatTemplate>();
-  return absl::WrapUnique(new ChatTemplate(tokenizer, bridge));
+  return absl::WrapUnique(new ChatTemplate(tokenizer, bridge, TakeString(missing)));
 }
 
 absl::StatusOr<ChatPrompt> ChatTemplate::Apply(const ChatInput& input) const {
@@ -74,10 +137,12 @@ absl::StatusOr<ChatPrompt> ChatTemplate::Apply(const ChatInput& input) const {
   };
   TandemBuffer text{};
   TandemIds ids{};
+  bool of_template = false;
   TandemBuffer error{};
   if (!tandem_chat_template_apply(bridge_.get(), tokenizer_.impl_->bridge.get(), &given, &text,
-                                  &ids, &error)) {
-    return absl::InvalidArgumentError(TakeString(error));
+                                  &ids, &of_template, &error)) {
+    const std::string message = TakeString(error);
+    return of_template ? absl::UnimplementedError(message) : absl::InvalidArgumentError(message);
   }
   return ChatPrompt{.text = TakeString(text), .ids = TakeIds(ids)};
 }

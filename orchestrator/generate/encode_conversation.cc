@@ -32,7 +32,9 @@ absl::StatusOr<base::JsonText> Calls(const std::string& field, const v1::ChatMes
   std::vector<base::JsonText> calls;
   for (const v1::ToolCall& call : message.tool_calls()) {
     const std::string path = absl::StrCat(field, ".tool_calls[", calls.size(), "].arguments");
-    TANDEM_ASSIGN_OR_RETURN(const std::string arguments, Object(path, call.arguments()));
+    const std::string& given = call.arguments();
+    TANDEM_ASSIGN_OR_RETURN(const std::string arguments,
+                            Object(path, given.empty() ? "{}" : given));
     calls.emplace_back(base::JsonObject(
         {{"id", call.id()},
          {"type", "function"},
@@ -52,7 +54,7 @@ base::JsonText Parts(const v1::ChatMessage& message) {
 absl::StatusOr<std::string> Messages(const v1::Conversation& conversation) {
   std::vector<base::JsonText> messages;
   for (const v1::ChatMessage& message : conversation.messages()) {
-    base::JsonObject object({{"role", message.role()}, {"content", nullptr}});
+    base::JsonObject object({{"role", message.role()}});
     if (message.has_content()) object.Set("content", message.content());
     if (!message.content_parts().empty()) {
       if (message.has_content()) {

@@ -33,6 +33,7 @@ absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation,
   input.add_generation_prompt = conversation.add_generation_prompt;
   absl::StatusOr<tokenizer::ChatPrompt> prompt = chat_template->Apply(input);
   if (prompt.ok()) return std::move(prompt->ids);
+  if (!absl::IsInvalidArgument(prompt.status())) return prompt.status();
   // One that begins with a path in the conversation names it by itself.
   const absl::string_view message = prompt.status().message();
   const bool named =

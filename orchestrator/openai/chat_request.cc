@@ -45,7 +45,9 @@ void CheckMessage(const base::JsonValue& message, size_t index, Fields& fields) 
   Fields its(message, absl::StrCat("messages[", index, "]."));
   if (!its.Text("role").has_value()) its.Missing("role", "is missing");
   CheckContent(its);
-  for (const char* name : {"name", "reasoning_content", "tool_call_id"}) its.Text(name);
+  for (const char* name : {"name", "reasoning_content", "reasoning", "thinking", "tool_call_id"}) {
+    its.Text(name);
+  }
   CheckToolCalls(its);
   its.Refuse({"audio", "function_call", "refusal"});
   its.Inert({"annotations"});

@@ -86,17 +86,22 @@ typedef struct {
   bool add_generation_prompt;
 } TandemChatInput;
 
-// From the texts of a tokenizer_config.json and of a chat_template.jinja, each possibly empty. Null
-// in *chat_template where neither has a template.
+// From the text of a tokenizer_config.json, and from JSON as its "chat_template" (a text, or a list of
+// {"name", "template"}), which goes before what the former has; each possibly empty. Null in
+// *chat_template where neither has a template. *missing: what the templates use and the engine lacks,
+// separated by commas.
 bool tandem_chat_template_new(const TandemTokenizer* tokenizer, const uint8_t* config,
-                              size_t config_size, const uint8_t* file, size_t file_size,
-                              TandemChatTemplate** chat_template, TandemBuffer* error);
+                              size_t config_size, const uint8_t* templates, size_t templates_size,
+                              TandemChatTemplate** chat_template, TandemBuffer* missing,
+                              TandemBuffer* error);
 void tandem_chat_template_free(TandemChatTemplate* chat_template);
 
-// With the tokenizer that it was made with. From any number of threads at once.
+// With the tokenizer that it was made with. From any number of threads at once. *of_template: the
+// error is that the template uses what the engine lacks.
 bool tandem_chat_template_apply(const TandemChatTemplate* chat_template,
                                 const TandemTokenizer* tokenizer, const TandemChatInput* input,
-                                TandemBuffer* text, TandemIds* ids, TandemBuffer* error);
+                                TandemBuffer* text, TandemIds* ids, bool* of_template,
+                                TandemBuffer* error);
 
 void tandem_buffer_free(TandemBuffer buffer);
 void tandem_ids_free(TandemIds ids);

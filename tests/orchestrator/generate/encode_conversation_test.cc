@@ -54,13 +54,15 @@ TEST_F(EncodeConversationTest, AllFieldsReachTheTemplate) {
   conversation_.set_template_arguments(R"({"deep": {"x": [1]}})");
   EXPECT_EQ(Prompt("{{ messages | tojson }}{{ tools | tojson }}{{ deep.x[0] }}"
                    "{{ add_generation_prompt }}"),
-            R"([{"role": "assistant", "content": null, "name": "Bo", "reasoning_content": "hm", )"
+            R"([{"thinking": "hm", "role": "assistant", "name": "Bo", "reasoning_content": "hm", )"
             R"("tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", )"
             R"("arguments": {"b": 1, "a": "x"}}}]}, )"
             R"({"role": "tool", "content": "\"ok\"", "tool_call_id": "c1"}])"
             R"([{"type": "function", "z": 1, "a": 2}, {}]1True)");
   conversation_.set_add_generation_prompt(false);
-  EXPECT_EQ(Prompt("{{ add_generation_prompt }}"), "False");
+  EXPECT_EQ(Prompt("{{ messages[0].tool_calls[0].function.name }}{{ messages[1].content }}"
+                   "{{ add_generation_prompt }}"),
+            "f\"ok\"False");
 }
 
 TEST_F(EncodeConversationTest, PartsAreAListWhereTheTemplateKnowsPartsAndElseOneText) {

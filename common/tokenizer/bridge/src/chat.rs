@@ -2,27 +2,35 @@
 //! apply_chat_template of transformers does it, but that no text of the caller's becomes a special
 //! token (twins.rs, marked.rs).
 
+use crate::bounds::{self, MAX_TEXT};
 use crate::conversation::{self, Conversation, Words};
 use crate::json::Json;
 use crate::pieces::{Kind, Pieces};
 use crate::twins::{self, Exchanged};
-use crate::{generation_tags, marked, python};
+use crate::{audit, generation_tags, marked, methods, python, values};
+use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Value};
-use std::io::{self, Write};
+use minijinja::{AutoEscape, Environment, ErrorKind, Value};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tokenizers::Tokenizer;
 
 /// The longest known template has 30 KB.
 const MAX_TEMPLATE: usize = 1 << 20;
-/// Bytes of text.
-const MAX_OUTPUT: usize = 8 << 20;
-/// About as many steps, and 64 bytes of data each: at most a second and 256 MB, and that only for a
-/// template that wants it so. A long conversation of 10,000 messages takes a tenth.
+/// About as many steps, visits of items, and 64 bytes of data each: at most a second and 256 MB, and
+/// that only for a template that wants it so. A long conversation of 10,000 messages takes a tenth.
 const FUEL: u64 = 4_000_000;
+/// For a conversation of one message, when the template is loaded. Published templates take a few
+/// thousand.
+const PROBE_FUEL: u64 = FUEL / 16;
+/// Templates by name, of one model.
+const MAX_TEMPLATES: usize = 64;
+/// Renderings to find out whether a template left a text out.
+const MAX_LOOKS: usize = 8;
 /// Calls of macros within macros.
 const MAX_RECURSION: usize = 100;
 
+const TOO_MUCH_WORK: &str = "the chat template takes too much work";
 const DEFAULT: &str = "default";
 const WITH_TOOLS: &str = "tool_use";
 
@@ -35,8 +43,16 @@ pub struct ChatTemplate {
     special_tokens: Vec<(String, Value)>,
     words: Words,
     key_characters: Exchanged,
-    /// Templates whose messages may have a list of parts for a content.
-    with_parts: Vec<String>,
+    forms: BTreeMap<String, Form>,
+    missing: BTreeSet<String>,
+}
+
+/// What a template takes.
+struct Form {
+    /// A list of parts for the content of a message.
+    parts: bool,
+    /// The role of a developer.
+    developer: bool,
 }
 
 pub struct Input<'a> {
@@ -52,25 +68,50 @@ pub struct Prompt {
     pub ids: Vec<u32>,
 }
 
+pub struct Failure {
+    pub message: String,
+    /// The template needs what the engine lacks, whatever the conversation is.
+    pub of_template: bool,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Failure { message, of_template: false }
+    }
+}
+
 impl ChatTemplate {
-    /// `config`: a tokenizer_config.json, or empty. `file`: a chat_template.jinja, which goes before
-    /// what the other one has, or empty. None: neither has a template.
-    pub fn new(pieces: &Pieces, config: &[u8], file: &[u8]) -> Result<Option<Self>, String> {
+    /// `config`: a tokenizer_config.json, or empty. `templates`: JSON as its "chat_template", which
+    /// goes before that one, or empty. None: neither has a template.
+    pub fn new(pieces: &Pieces, config: &[u8], templates: &[u8]) -> Result<Option<Self>, String> {
         let config = Json::parse(config)?;
-        let sources = sources(&config, file)?;
+        let templates = Json::parse(templates)?;
+        let sources = sources(match &templates {
+            Json::Null => config.get("chat_template").unwrap_or(&Json::Null),
+            given => given,
+        })?;
         if sources.is_empty() {
             return Ok(None);
         }
-        let mut environment = environment()?;
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        let syntax = syntax.map_err(|error| error.to_string())?;
+        let mut environment = environment(syntax.clone());
         let mut words = Words::default();
         for (name, source) in &sources {
             if source.len() > MAX_TEMPLATE {
                 return Err(format!("a chat template has more than {MAX_TEMPLATE} bytes"));
             }
-            words.add(source);
+            // Jinja2 reads any end of a line so.
+            let source = source.replace("\r\n", "\n").replace('\r', "\n");
+            let unread = |error: String| match name.as_str() {
+                DEFAULT => format!("its chat template cannot be read: {error}"),
+                name => format!("its chat template \"{name}\" cannot be read: {error}"),
+            };
+            bounds::check_nesting(&source, &syntax).map_err(unread)?;
+            words.add(&source);
             environment
-                .add_template_owned(name.clone(), generation_tags::neutralized(source))
-                .map_err(|error| format!("its chat template cannot be read: {error}"))?;
+                .add_template_owned(name.clone(), generation_tags::neutralized(&source))
+                .map_err(|error| unread(error.to_string()))?;
         }
         let special = pieces.pieces.iter().filter(|piece| piece.kind == Kind::Special);
         let names: Vec<String> =
@@ -81,14 +122,26 @@ impl ChatTemplate {
             special_tokens: special_tokens(&config),
             words,
             key_characters: Exchanged::These(key_characters),
-            with_parts: Vec::new(),
+            forms: BTreeMap::new(),
+            missing: BTreeSet::new(),
         };
-        template.with_parts = sources
-            .iter()
-            .map(|(name, _)| name.clone())
-            .filter(|name| template.takes_parts(name))
-            .collect();
+        template.environment.set_fuel(Some(PROBE_FUEL));
+        for (name, _) in &sources {
+            let compiled = template.environment.get_template(name).map_err(|e| e.to_string())?;
+            template.missing.extend(audit::missing(&template.environment, &compiled));
+            let form = Form {
+                parts: template.shows(name, conversation::PARTS_PROBE),
+                developer: template.shows(name, conversation::DEVELOPER_PROBE),
+            };
+            template.forms.insert(name.clone(), form);
+        }
+        template.environment.set_fuel(Some(FUEL));
         Ok(Some(template))
+    }
+
+    /// What the templates use and the engine lacks.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().map(String::as_str)
     }
 
     pub fn apply(
@@ -96,42 +149,54 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         pieces: &Pieces,
         input: &Input,
-    ) -> Result<Prompt, String> {
+    ) -> Result<Prompt, Failure> {
         let mut conversation = Conversation::new(input.messages, input.tools, input.arguments)?;
-        let name = self.choose(conversation.has_tools())?;
-        if !self.with_parts.contains(&name) {
+        let (name, form) = self.choose(conversation.has_tools())?;
+        if !form.parts {
             conversation.join_parts();
         }
-        let text = self.render(&name, &conversation, input, &Exchanged::None)?;
-        let foreign = self.foreign(&name, &conversation, input, &text)?;
+        if !form.developer {
+            conversation.rename_developer();
+        }
+        let text = self.render(name, &conversation, input, &Exchanged::None)?;
+        let (foreign, all) = self.foreign(name, &conversation, input, &text)?;
+        let said: Vec<&str> = match all {
+            true => foreign.iter().map(|part| &text[part.clone()]).collect(),
+            false => vec![&text],
+        };
+        for place in conversation.unsaid(&said).iter().take(MAX_LOOKS) {
+            let other = conversation.with_text(place, conversation::PROBE_TEXT);
+            if self.render(name, &other, input, &Exchanged::None).is_ok_and(|other| other == text) {
+                let (index, role) = (place.message, conversation.role(place.message));
+                return Err(format!(
+                    "messages[{index}]: the chat template leaves out this message of role \"{role}\""
+                )
+                .into());
+            }
+        }
         let ids = marked::encode(tokenizer, pieces, &text, &foreign, false)?;
         Ok(Prompt { text, ids })
     }
 
-    fn choose(&self, with_tools: bool) -> Result<String, String> {
-        let has = |name: &str| self.environment.get_template(name).is_ok();
-        if with_tools && has(WITH_TOOLS) {
-            return Ok(WITH_TOOLS.into());
-        }
-        if has(DEFAULT) {
-            return Ok(DEFAULT.into());
-        }
-        Err("the model has chat templates, but none by the name \"default\"".into())
+    fn choose(&self, with_tools: bool) -> Result<(&str, &Form), String> {
+        let wanted = if with_tools { &[WITH_TOOLS, DEFAULT][..] } else { &[DEFAULT] };
+        let found = wanted.iter().find_map(|&name| Some((name, self.forms.get(name)?)));
+        found.ok_or_else(|| "the model has chat templates, but none by the name \"default\"".into())
     }
 
-    /// The bytes of `text` that the caller gave.
+    /// The bytes of `text` that the caller gave, and whether these are all, or only some characters.
     fn foreign(
         &self,
         name: &str,
         conversation: &Conversation,
         input: &Input,
         text: &str,
-    ) -> Result<Vec<Range<usize>>, String> {
+    ) -> Result<(Vec<Range<usize>>, bool), String> {
         for exchanged in [&Exchanged::All, &self.key_characters] {
             // A failure is as good as another text: the template looked at what stands there.
             let Ok(twins) = self.render(name, conversation, input, exchanged) else { continue };
             if let Some(foreign) = twins::foreign(text, &twins) {
-                return Ok(foreign);
+                return Ok((foreign, *exchanged == Exchanged::All));
             }
         }
         Err("the chat template decides by characters of this text that special tokens are made of, \
@@ -145,45 +210,89 @@ impl ChatTemplate {
         conversation: &Conversation,
         input: &Input,
         exchanged: &Exchanged,
-    ) -> Result<String, String> {
+    ) -> Result<String, Failure> {
+        values::begin_rendering(self.environment.fuel().unwrap_or_default());
         let mut variables: Vec<(String, Value)> = self.special_tokens.clone();
         variables.extend(conversation.variables(exchanged, &self.words));
         variables.push(("add_generation_prompt".into(), input.add_generation_prompt.into()));
         variables.push((python::NOW.into(), input.now.into()));
         let template = self.environment.get_template(name).map_err(|error| error.to_string())?;
-        let mut output = Output(Vec::new());
-        let context = Value::from_pairs(variables);
-        template.render_captured_to(context, &mut output).map_err(describe)?;
-        String::from_utf8(output.0).map_err(|error| error.to_string())
+        let instructions = values::guarded(&get_compiled_template(&template).instructions);
+        let no_blocks = BTreeMap::new();
+        let mut text = String::new();
+        let mut output = make_string_output(&mut text);
+        let rendered = eval(
+            &self.environment,
+            &instructions,
+            Value::from_pairs(variables),
+            &no_blocks,
+            &mut output,
+            AutoEscape::None,
+        );
+        let failed = rendered.err();
+        if let Some(error) = failed {
+            return Err(self.describe(error));
+        }
+        if !values::visit(0) {
+            return Err(TOO_MUCH_WORK.to_owned().into());
+        }
+        if text.len() > MAX_TEXT {
+            return Err(format!("the text has more than {MAX_TEXT} bytes").into());
+        }
+        Ok(text)
     }
 
-    fn takes_parts(&self, name: &str) -> bool {
+    fn describe(&self, error: minijinja::Error) -> Failure {
+        let detail = error.detail().unwrap_or_default();
+        if let Some((_, message)) = detail.split_once(python::RAISED) {
+            return format!("the chat template refuses this conversation: \"{message}\"").into();
+        }
+        if error.kind() == ErrorKind::OutOfFuel {
+            return TOO_MUCH_WORK.to_owned().into();
+        }
+        // It may name values. Logs leave out what stands in quotes.
+        let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        Failure {
+            message: format!("the chat template failed: \"{error}{}\"", source.unwrap_or_default()),
+            // Else a value that the conversation lacks was called.
+            of_template: !self.missing.is_empty()
+                && matches!(
+                    error.kind(),
+                    ErrorKind::UnknownFilter
+                        | ErrorKind::UnknownTest
+                        | ErrorKind::UnknownFunction
+                        | ErrorKind::UnknownMethod
+                ),
+        }
+    }
+
+    /// Whether the text of `probe` is in the prompt, and not as a part of a printed list.
+    fn shows(&self, name: &str, probe: &str) -> bool {
         let input = Input {
-            messages: conversation::PARTS_PROBE.as_bytes(),
+            messages: probe.as_bytes(),
             tools: &[],
             arguments: &[],
             add_generation_prompt: false,
             now: 0,
         };
-        let rendered = Conversation::new(input.messages, input.tools, input.arguments)
+        let conversation = Conversation::new(input.messages, input.tools, input.arguments);
+        let rendered = conversation
+            .map_err(Failure::from)
             .and_then(|probe| self.render(name, &probe, &input, &Exchanged::None));
-        // Without a loop over the parts the list itself would be printed.
-        rendered.is_ok_and(|text| {
-            text.contains(conversation::PARTS_PROBE_TEXT) && !text.contains("'type'")
-        })
+        rendered
+            .is_ok_and(|text| text.contains(conversation::PROBE_TEXT) && !text.contains("'type'"))
     }
 }
 
 /// Templates by name.
-fn sources(config: &Json, file: &[u8]) -> Result<Vec<(String, String)>, String> {
-    if !file.is_empty() {
-        let file = String::from_utf8(file.to_vec()).map_err(|error| error.to_string())?;
-        return Ok(vec![(DEFAULT.into(), file)]);
-    }
-    match config.get("chat_template") {
-        None | Some(Json::Null) => Ok(vec![]),
-        Some(Json::Text(source)) => Ok(vec![(DEFAULT.into(), source.clone())]),
-        Some(Json::List(named)) => named
+fn sources(templates: &Json) -> Result<Vec<(String, String)>, String> {
+    match templates {
+        Json::Null => Ok(vec![]),
+        Json::Text(source) => Ok(vec![(DEFAULT.into(), source.clone())]),
+        Json::List(named) if named.len() > MAX_TEMPLATES => {
+            Err(format!("there are more than {MAX_TEMPLATES} chat templates"))
+        }
+        Json::List(named) => named
             .iter()
             .map(|one| {
                 let text = |key: &str| one.get(key).and_then(Json::text).map(str::to_owned);
@@ -191,7 +300,7 @@ fn sources(config: &Json, file: &[u8]) -> Result<Vec<(String, String)>, String> 
             })
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| "an entry of chat_template has no name or no template".into()),
-        Some(_) => Err("chat_template must be a text or a list of names and templates".into()),
+        _ => Err("chat_template must be a text or a list of names and templates".into()),
     }
 }
 
@@ -210,47 +319,22 @@ fn special_tokens(config: &Json) -> Vec<(String, Value)> {
 }
 
 /// As _compile_jinja_template of transformers sets it up.
-fn environment() -> Result<Environment<'static>, String> {
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    let syntax = syntax.map_err(|error| error.to_string())?;
+fn environment(syntax: SyntaxConfig) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax);
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.set_fuel(Some(FUEL));
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(methods::call);
     environment.set_recursion_limit(MAX_RECURSION);
+    environment.add_function("namespace", values::namespace);
+    environment.add_filter(values::LIST_GUARD, values::guard_list);
+    environment.add_filter(values::OBJECT_GUARD, values::guard_object);
     environment.add_function("raise_exception", python::raise_exception);
     environment.add_function("strftime_now", python::strftime_now);
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
     environment.add_filter("tojson", python::tojson);
-    Ok(environment)
-}
-
-fn describe(error: minijinja::Error) -> String {
-    let detail = error.detail().unwrap_or_default();
-    if let Some((_, message)) = detail.split_once(python::RAISED) {
-        return format!("the chat template refuses this conversation: \"{message}\"");
-    }
-    if error.kind() == minijinja::ErrorKind::OutOfFuel {
-        return "the chat template takes too much work".into();
-    }
-    // It may name values. Logs leave out what stands in quotes.
-    let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
-    format!("the chat template failed: \"{error}{}\"", source.unwrap_or_default())
-}
-
-/// Text of bounded size.
-struct Output(Vec<u8>);
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_OUTPUT {
-            return Err(io::Error::other(format!("the text has more than {MAX_OUTPUT} bytes")));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    environment.add_filter("int", python::int);
+    environment.add_test("sequence", python::is_sequence);
+    environment.add_test("callable", python::is_callable);
+    environment.set_formatter(python::print);
+    environment
 }

@@ -21,18 +21,23 @@ pub unsafe extern "C" fn tandem_chat_template_new(
     tokenizer: &TandemTokenizer,
     config: *const u8,
     config_size: usize,
-    file: *const u8,
-    file_size: usize,
+    templates: *const u8,
+    templates_size: usize,
     template: *mut *mut ChatTemplate,
+    missing: *mut Owned<u8>,
     error: *mut Owned<u8>,
 ) -> bool {
     let made = guarded(error, || {
-        ChatTemplate::new(&tokenizer.pieces, borrow(config, config_size), borrow(file, file_size))
+        let templates = borrow(templates, templates_size);
+        ChatTemplate::new(&tokenizer.pieces, borrow(config, config_size), templates)
     });
-    let pointer = |made: Option<ChatTemplate>| {
-        made.map_or(ptr::null_mut(), |made| Box::into_raw(Box::new(made)))
+    let write = |made: Option<ChatTemplate>| {
+        let names: Vec<&str> = made.iter().flat_map(ChatTemplate::missing).collect();
+        ptr::write(missing, Owned::new(names.join(", ").into_bytes()));
+        let pointer = made.map_or(ptr::null_mut(), |made| Box::into_raw(Box::new(made)));
+        ptr::write(template, pointer);
     };
-    made.map(|made| ptr::write(template, pointer(made))).is_some()
+    made.map(write).is_some()
 }
 
 #[no_mangle]
@@ -49,8 +54,10 @@ pub unsafe extern "C" fn tandem_chat_template_apply(
     input: &ChatInput,
     text: *mut Owned<u8>,
     ids: *mut Owned<u32>,
+    of_template: *mut bool,
     error: *mut Owned<u8>,
 ) -> bool {
+    ptr::write(of_template, false);
     let prompt = guarded(error, || {
         let input = Input {
             messages: borrow(input.messages, input.messages_size),
@@ -59,7 +66,10 @@ pub unsafe extern "C" fn tandem_chat_template_apply(
             add_generation_prompt: input.add_generation_prompt,
             now: input.now,
         };
-        template.apply(&tokenizer.tokenizer, &tokenizer.pieces, &input)
+        template.apply(&tokenizer.tokenizer, &tokenizer.pieces, &input).map_err(|failure| {
+            ptr::write(of_template, failure.of_template);
+            failure.message
+        })
     });
     let write = |prompt: Prompt| {
         ptr::write(text, Owned::new(prompt.text.into_bytes()));

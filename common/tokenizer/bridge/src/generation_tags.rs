@@ -1,6 +1,6 @@
 //! {% generation %} … {% endgeneration %}: transformers marks with it what an assistant said, for
-//! training. It changes no text. The engine does not know it, so a condition that always holds
-//! stands in its place.
+//! training. It changes no text. The engine does not know it, so a {% with %} stands in its place, which
+//! has variables of its own as the former has.
 
 pub fn neutralized(source: &str) -> String {
     let mut result = String::with_capacity(source.len());
@@ -10,8 +10,8 @@ pub fn neutralized(source: &str) -> String {
         let tag = &rest[begin + 2..begin + length];
         let sign = |one: char| one == '-' || one == '+';
         let instead = match tag.trim_matches(sign).trim() {
-            "generation" => Some("if true"),
-            "endgeneration" => Some("endif"),
+            "generation" => Some("with"),
+            "endgeneration" => Some("endwith"),
             _ => None,
         };
         result.push_str(&rest[..begin + 2]);

@@ -5,6 +5,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::HashMap;
 use std::fmt;
 
+#[derive(Clone)]
 pub enum Json {
     Null,
     Bool(bool),
@@ -17,7 +18,7 @@ pub enum Json {
 }
 
 /// As Python's dict: a key that comes again keeps its first place and has its last value.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Object {
     entries: Vec<(String, Json)>,
     places: HashMap<String, usize>,
@@ -75,6 +76,23 @@ impl Object {
                 self.entries.push((key, value));
             }
         }
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (String, Json);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl FromIterator<(String, Json)> for Object {
+    fn from_iter<I: IntoIterator<Item = (String, Json)>>(members: I) -> Self {
+        let mut object = Object::default();
+        members.into_iter().for_each(|(key, value)| object.insert(key, value));
+        object
     }
 }
 

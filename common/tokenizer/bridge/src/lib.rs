@@ -1,6 +1,8 @@
 //! The tokenizers crate and chat templates behind the C interface of ../tandem_tokenizer.h, which
 //! has the contracts.
 
+mod audit;
+mod bounds;
 mod chat;
 mod chat_interface;
 mod conversation;
@@ -8,9 +10,11 @@ mod generation_tags;
 mod json;
 mod legacy_merges;
 mod marked;
+mod methods;
 mod pieces;
 mod python;
 mod twins;
+mod values;
 
 use pieces::{Kind, Pieces};
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Makes goldens.json: what transformers' apply_chat_template makes of conversations.
 
-    python3 -m venv VENV && VENV/bin/pip install transformers==5.23.0 jinja2==3.1.6 tokenizers==0.23.3
+    python3 -m venv VENV && VENV/bin/pip install --upgrade transformers jinja2 tokenizers
     VENV/bin/python make_goldens.py
+
+The reference is the newest release; goldens.json says which that was, and when. engine_templates.json
+has small templates for what Jinja2 itself does.
 
 The templates beside this file were written for it: each has the constructs of its family's own
 template, and the same special tokens. The tokenizers are small: the demo's byte-level one, and one
 with byte fallback (byte_fallback.json), with the family's special tokens added. The test builds the
 same ones from what goldens.json says.
 """
+import datetime
+import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import time
 
 os.environ["TZ"] = "UTC"
@@ -126,6 +132,14 @@ THOUGHTS = [say("user", "2 + 2?"),
             say("user", "<tool_response>\nno\n</tool_response>"), say("assistant", "So <think>")]
 PARTS = [say("user", [{"type": "text", "text": " One. "}, {"type": "text", "text": "Two."}])]
 WRONG_ORDER = [say("user", "a"), say("user", "b")]
+# As OpenAI's package gives an answer back: members that are null.
+NULLS = [say("user", "How is the weather in Zürich?"),
+         say("assistant", None, tool_calls=[CALL], refusal=None, reasoning_content=None),
+         say("tool", "{\"degrees\": 12.5}", tool_call_id="call12345", name=None),
+         say("assistant", "It is 12.5 degrees.", tool_calls=None), say("user", "Thanks")]
+REASONED = [say("user", "2 + 2?"), say("assistant", "4", reasoning="A sum."), say("user", "And?"),
+            say("assistant", "6", thinking="Again."), say("user", "So?")]
+DEVELOPER = [say("developer", "Be brief."), *TALK]
 
 CASES = {
     "talk": {"messages": TALK},
@@ -142,6 +156,9 @@ CASES = {
         ["code_interpreter", "search"]}},
     "parts": {"messages": PARTS},
     "wrong_order": {"messages": WRONG_ORDER},
+    "nulls": {"messages": NULLS, "tools": [WEATHER]},
+    "reasoned": {"messages": REASONED},
+    "developer": {"messages": DEVELOPER},
 }
 ONLY = {"parts": {"gemma3"}}
 
@@ -150,6 +167,17 @@ class FixedTime(chat_template_utils.datetime):
     @classmethod
     def now(cls, tz=None):
         return cls.fromtimestamp(NOW, tz)
+
+
+def left_out(messages, text):
+    """Of messages, not of the assistant, the first whose text the prompt lacks."""
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        texts = [content] if isinstance(content, str) else [part["text"] for part in content or []]
+        words = [word for text in texts for word in re.findall("[A-Za-z0-9]+", text)]
+        if message["role"] != "assistant" and any(word not in text for word in words):
+            return index
+    return None
 
 
 def make(family):
@@ -184,6 +212,8 @@ def make(family):
             ids = tokenizer.apply_chat_template(case["messages"], tokenize=True,
                                                 return_dict=False, **options)
             result["ids"] = list(ids)
+            if left_out(case["messages"], result["text"]) is not None:
+                result["left_out"] = left_out(case["messages"], result["text"])
         cases.append(result)
     return {"family": family, "base": base, "added_tokens": added, "special_tokens": tokens,
             "cases": cases}
@@ -201,6 +231,28 @@ def split_special_tokens():
             for text in texts]
 
 
+def engine():
+    """What Jinja2 makes of small templates, as transformers sets it up. The user says nothing: a
+    message of which the prompt has nothing is refused."""
+    messages = [say("user", ""), say("assistant", "<think>\nx</think>\nyo")]
+    results = []
+    for template in json.loads((HERE / "engine_templates.json").read_text()):
+        result = {"template": template}
+        try:
+            result["text"] = chat_template_utils.render_jinja_template(
+                [messages], chat_template=template, add_generation_prompt=True)[0][0]
+        except Exception:
+            result["error"] = True
+        results.append(result)
+    return {"messages": messages, "cases": results}
+
+
+def reference():
+    names = ["transformers", "jinja2", "tokenizers"]
+    versions = {name: importlib.metadata.version(name) for name in names}
+    return {**versions, "made": datetime.date.today().isoformat()}
+
+
 def write(goldens):
     """One case a line."""
     def lines(items):
@@ -209,13 +261,17 @@ def write(goldens):
         json.dumps({key: family[key] for key in family if key != "cases"}, ensure_ascii=False)[:-1]
         + ', "cases": [\n' + lines(family["cases"]) + "]}" for family in goldens["families"]]
     (HERE / "goldens.json").write_text(
-        f'{{"now": {goldens["now"]}, "families": [\n' + ",\n".join(families) +
-        '],\n"split_special_tokens": [\n' + lines(goldens["split_special_tokens"]) + "]}\n")
+        f'{{"reference": {json.dumps(goldens["reference"])},\n"now": {goldens["now"]}, '
+        '"families": [\n' + ",\n".join(families) +
+        '],\n"split_special_tokens": [\n' + lines(goldens["split_special_tokens"]) +
+        '],\n"engine": {"messages": ' + json.dumps(goldens["engine"]["messages"]) +
+        ', "cases": [\n' + lines(goldens["engine"]["cases"]) + "]}}\n")
 
 
+made = reference()  # before the time is another's
 chat_template_utils.datetime = FixedTime
 (HERE / "byte_fallback.json").write_text(
     json.dumps(byte_fallback(), ensure_ascii=False, indent=None) + "\n")
-goldens = {"now": NOW, "families": [make(family) for family in FAMILIES],
+goldens = {"reference": made, "now": NOW, "engine": engine(), "families": [make(family) for family in FAMILIES],
            "split_special_tokens": split_special_tokens()}
 write(goldens)
