@@ -65,13 +65,14 @@ std::optional<int> Read(const std::vector<std::string>& args, flags::FlagSet& fl
 
 absl::Status ServeUntilSignal(const ServeOptions& options) {
   security::TakeOverGrpcLog();
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<ModelServer> server, ModelServer::Start(options));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<ModelServer> server, ModelServer::Start(options));
   TANDEM_RETURN_IF_ERROR(process::WritePortFile(options.server.port_file, server->port()));
   TANDEM_LOG(kInfo) << base::LogFields("ready").Add("port", server->port());
   process::WatchUntilStopSignal([&] { return server->busy_for(); },
                                 [&](bool alive) { server->SetAlive(alive); });
   TANDEM_LOG(kInfo) << base::LogFields("draining").Add("grace", options.server.grace);
   server->Drain(options.server.grace);
+  server = nullptr;
   TANDEM_LOG(kInfo) << base::LogFields("stopped");
   return absl::OkStatus();
 }

@@ -252,23 +252,16 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
 }
 
 absl::Status ModelServer::StartFront(const ServeOptions& options) {
-  orchestrator::Options front;
+  orchestrator::Options front = options.front;
   // The ports of both stay open, for other orchestrators.
   front.target_channels = {target_host_->InProcessChannel()};
   front.draft_channels = {draft_host_->InProcessChannel()};
   front.tokenizer = tokenizer_;
-  front.token_file = options.token_file;
   front.tokenizer_directory = options.target_model;  // for the model's name
   front.chat_template_file = options.chat_template_file;
-  front.served_model_name = options.served_model_name;
   front.browser_guard = options.http.Guard();
   front.client_id = front_tracing_.instance_id;
   front.tracer = front_tracing_.tracing->tracer();
-  front.max_active_requests = options.max_active_requests;
-  front.max_waiting_requests = options.max_waiting_requests;
-  front.admission_patience = options.admission_patience;
-  front.default_max_tokens = options.default_max_tokens;
-  front.length_policy = options.length_policy;
   if (options.chooses_drafter()) front.drafter = options.drafter;
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
@@ -283,9 +276,8 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   }
   TANDEM_RETURN_IF_ERROR(ready);
   front_host_->SetReady(true);
-  TANDEM_ASSIGN_OR_RETURN(
-      http_, options.http.Start(options.server, orchestrator::LoopOptions().abort_after,
-                                orchestrator_->http_handler()));
+  TANDEM_ASSIGN_OR_RETURN(http_, options.http.Start(options.server, options.front.loop.abort_after,
+                                                    orchestrator_->http_handler()));
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "common/flags/nearest_name.h"
 #include "common/process/machine.h"
 #include "model/dtype.h"
+#include "orchestrator/request_flags.h"
 #include "torch/load.h"
 
 namespace tandem::all_in_one {
@@ -66,26 +67,14 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
       "of the target's passes; all cores when absent. Together the two models' passes never take "
       "more than the cores there are");
   flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
-  flags.Group("Requests");
+  flags.Group("Sequences");
   flags.Number("max-sequences", &max_sequences, 1, 65536,
                "sequences that the target holds at once");
-  flags.Number("max-active-requests", &max_active_requests, 1, 65536,
-               "requests that run at once; those beyond them wait");
-  flags.Number("max-waiting-requests", &max_waiting_requests, 0, 16384,
-               "requests that may wait; those beyond them are refused; 0 = nobody waits");
-  flags.Duration("admission-patience", &admission_patience, absl::Milliseconds(1), absl::Hours(24),
-                 "a request without a deadline waits this long to be admitted");
-  flags.Number("default-max-tokens", &default_max_tokens, 0, UINT32_MAX,
-               "output tokens of a request that sets no max_tokens; 0 = all that the context "
-               "leaves");
-  flags.Choice(
-      "length-policy", &length_policy, {"auto", "heuristic"},
-      "how many candidates a round has where the request leaves it open: auto, by measured "
-      "rounds, or heuristic, by what was accepted");
+  orchestrator::AddRequestFlags(front, flags);
   server.AddTo(flags, "after SIGTERM running requests may finish within this");
-  http.AddTo(flags, &served_model_name);
+  http.AddTo(flags, &front.served_model_name);
   flags.Group("Callers, and the services behind");
-  flags.Text("token-file", &token_file,
+  flags.Text("token-file", &front.token_file,
              "tokens of those who may call, one a line; everybody when absent");
   flags.Text("draft-listen", &draft_listen, "the draft service's own port; 0: any free one");
   flags.Text("target-listen", &target_listen, "the target service's own port; 0: any free one");
@@ -102,6 +91,10 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(http.Validate());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--draft-listen", draft_listen, use).status());
   TANDEM_RETURN_IF_ERROR(base::ParseAddress("--target-listen", target_listen, use).status());
+  orchestrator::Options checked = front;
+  checked.target_addresses = {"127.0.0.1:1"};  // in place of the channel that ModelServer sets
+  checked.tokenizer_directory = target_model;
+  TANDEM_RETURN_IF_ERROR(checked.Validate());
   const std::vector<std::string> wanted = absl::StrSplit(drafter, ',', absl::SkipEmpty());
   std::vector<std::string> names = text_drafters.Names();
   if (!draft_model.empty()) names.insert(names.begin(), {"model", "cascade"});

@@ -13,6 +13,7 @@
 #include "common/transport/server_flags.h"
 #include "draft_service/text_drafters.h"
 #include "orchestrator/http_front.h"
+#include "orchestrator/options.h"
 
 namespace tandem::all_in_one {
 
@@ -25,10 +26,8 @@ struct ServeOptions {
   // Clients connect here. The services behind it belong to this process.
   transport::ServerFlags server;
   orchestrator::HttpFlags http;
-  std::string served_model_name;  // empty: the last part of target_model
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
-  std::string token_file;  // the tokens that may call; empty: everybody may
   // Of requests that name none: one; or several separated by commas, or auto. Empty: model if there is
   // one, else prompt-lookup.
   std::string drafter;
@@ -51,12 +50,8 @@ struct ServeOptions {
   uint64_t threads = 1;
   uint64_t draft_threads = 1;
   uint32_t max_sequences = 64;  // that the target holds at the same time
-  uint32_t max_active_requests = 256;
-  uint32_t max_waiting_requests = 1024;
-  absl::Duration admission_patience = absl::Seconds(60);  // for requests without a deadline
-  uint32_t default_max_tokens = 1024;  // for requests that set no max_tokens; 0: all the room
-
-  std::string length_policy = "auto";  // of requests that name none: auto, heuristic
+  // What flags say of requests, rounds and callers; its peers and its tokenizer are ModelServer's.
+  orchestrator::Options front;
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;

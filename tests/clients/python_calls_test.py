@@ -161,6 +161,8 @@ class RequestTest(unittest.TestCase):
             client.stream([user, "x"])
         with self.assertRaisesRegex(TypeError, "a list of messages"):
             client.stream(user)
+        with self.assertRaisesRegex(TypeError, r"^tools\[1\]: must be a mapping or a pydantic object, and is set"):
+            client.stream([user], tools=[{}, {"function": {1}}])
 
     def test_what_cannot_be_sent_is_named(self):
         client = Client("127.0.0.1:1")

@@ -100,6 +100,7 @@ class LogForm(unittest.TestCase):
         events = [entry.get("event") for entry in entries]
         for event in ("ready", "draining", "stopped"):
             self.assertIn(event, events)
+        self.assertEqual(events[-1], "stopped")
         self.assertTrue(any("the target is loaded" in entry.get("message", "") for entry in entries), entries)
         self.assertFalse([entry for entry in entries if entry.get("broken")])
 

@@ -124,6 +124,18 @@ TEST(CommandLine, ServeReadsFlagFilesAndChecksItsFlagsAsTheServicesDo) {
       Execute("tandem", absl::StrCat("serve --flagfile=", file, " --pool-tokens=1 --check-flags"));
   EXPECT_EQ(good.code, 0) << good.err;
   EXPECT_EQ(good.out, "flags OK\n");
+  // Those of requests, too, which tandem-orchestrator has.
+  EXPECT_EQ(Execute("tandem", absl::StrCat("serve --flagfile=", file,
+                                           " --slot-patience=5s --reader-patience=1m "
+                                           "--max-unread-bytes=1048576 --draft-wait=20ms "
+                                           "--watchdog-min=2s --check-flags"))
+                .out,
+            "flags OK\n");
+  const Result name =
+      Execute("tandem", absl::StrCat("serve --flagfile=", file, " --check-flags ",
+                                     "--served-model-name=", std::string(300, 'x')));
+  EXPECT_EQ(name.code, 2);
+  EXPECT_THAT(name.err, HasSubstr("--served-model-name has 300 bytes; at most 256"));
   std::ofstream(file, std::ios::app) << "--pool-tokens=many\n";
   const Result wrong = Execute("tandem", absl::StrCat("serve --flagfile=", file));
   EXPECT_EQ(wrong.code, 2);

@@ -55,9 +55,9 @@ def set_conversation(conversation: pb.Conversation, messages: Sequence[Any], opt
     """TypeError and ValueError name what cannot be sent, by its path within the messages."""
     for index, message in enumerate(messages):
         _set_message(conversation.messages.add(), message, f"messages[{index}]")
-    conversation.tools.extend(_json(tool) for tool in options.get("tools", ()))
+    conversation.tools.extend(_json(tool, f"tools[{index}]") for index, tool in enumerate(options.get("tools", ())))
     if "template_arguments" in options:
-        conversation.template_arguments = _json(options["template_arguments"])
+        conversation.template_arguments = _json(options["template_arguments"], "template_arguments")
     if "add_generation_prompt" in options:
         conversation.add_generation_prompt = options["add_generation_prompt"]
 
@@ -110,7 +110,7 @@ def _set_call(to: pb.ToolCall, call: Any, path: str) -> None:
     to.id = _text(members.get("id", ""), f"{path}.id")
     to.name = _text(function.get("name"), f"{path}.function.name")
     arguments = function.get("arguments", "")
-    to.arguments = (arguments or "{}") if isinstance(arguments, str) else _json(arguments)
+    to.arguments = (arguments or "{}") if isinstance(arguments, str) else _json(arguments, f"{path}.function.arguments")
 
 
 def _members(value: Any, path: str) -> Mapping[str, Any]:
@@ -142,5 +142,5 @@ def _list(value: Any, path: str, what: str = "a list") -> Sequence[Any]:
     return list(value)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, default=lambda one: _members(one, "tools"))
+def _json(value: Any, path: str) -> str:
+    return json.dumps(value, default=lambda one: _members(one, path))
