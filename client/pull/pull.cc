@@ -67,8 +67,8 @@ absl::Status PlaceText(const fs::path& path, const std::string& text) {
 // As huggingface_hub does: a relative link, so that the cache may be moved.
 absl::Status PlaceLink(const RepositoryFolder& folder, const std::string& commit,
                        const RemoteFile& file) {
-  const fs::path target = fs::path("../../blobs") / file.etag;
   const fs::path link = folder.Snapshot(commit) / file.name;
+  const fs::path target = folder.Blob(file.etag).lexically_relative(link.parent_path());
   std::error_code error;
   if (fs::read_symlink(link, error) == target) return absl::OkStatus();
   return Place(link, [&target](const fs::path& other, std::error_code& failed) {

@@ -1,9 +1,11 @@
 #include "client/pull/wanted_files.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 
 namespace tandem::client {
@@ -25,6 +27,12 @@ std::string Like(absl::Span<const std::string> files, absl::string_view end) {
     if (absl::EndsWith(file, end)) return file;
   }
   return "";
+}
+
+// A chat template beside the default one: it lies in a folder.
+bool IsFurtherTemplate(absl::string_view file) {
+  return absl::ConsumePrefix(&file, "additional_chat_templates/") &&
+         absl::ConsumeSuffix(&file, ".jinja") && !file.empty() && !absl::StrContains(file, '/');
 }
 
 absl::Status NoWeights(absl::Span<const std::string> files) {
@@ -76,6 +84,7 @@ absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::strin
   for (const char* file : kTokenizerFiles) {
     if (Has(files, file)) wanted.emplace_back(file);
   }
+  std::copy_if(files.begin(), files.end(), std::back_inserter(wanted), IsFurtherTemplate);
   return wanted;
 }
 

@@ -15,7 +15,7 @@ namespace tandem::client {
 
 // Of all files of a repository those that are small and belong to the model: configurations, the
 // tokenizer's files, chat templates, and the index of the weights unless they are in one file. Not
-// those of folders, pictures, other frameworks. FAILED_PRECONDITION: the repository is no model
+// those of other folders than additional_chat_templates, pictures, other frameworks. FAILED_PRECONDITION: the repository is no model
 // that Tandem can load; says what it has in place of what.
 absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::string> files,
                                                      hub::Need need);

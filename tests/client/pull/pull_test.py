@@ -131,6 +131,15 @@ class LayoutTest(PullTest):
         self.pulled()
         self.check_whole()
 
+    def test_further_chat_templates_lie_in_a_folder(self):
+        name, text = "additional_chat_templates/tool_use.jinja", b"{{ messages }}"
+        self.repository.files[name] = text
+        self.repository.files["additional_chat_templates/notes.txt"] = b"not wanted"
+        self.pulled("owner/name", "--tokenizer-only")
+        self.assertEqual(os.readlink(self.snapshot / name), f"../../../blobs/{etag_of(name, text)}")
+        self.assertEqual((self.snapshot / name).read_bytes(), text)
+        self.assertEqual([one.name for one in (self.snapshot / name).parent.iterdir()], ["tool_use.jinja"])
+
     def test_what_a_repository_does_not_have_is_written_down(self):
         del self.repository.files["generation_config.json"]
         self.pulled()

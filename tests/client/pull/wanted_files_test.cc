@@ -37,6 +37,18 @@ TEST(WantedFilesTest, AreThoseOfTheModel) {
   EXPECT_THAT(WantedWeights(files, "").value(), ElementsAre("model.safetensors"));
 }
 
+TEST(WantedFilesTest, FurtherChatTemplatesLieInAFolder) {
+  const std::vector<std::string> files = {"additional_chat_templates/../x.jinja",
+                                          "additional_chat_templates/notes.txt",
+                                          "additional_chat_templates/tool_use.jinja",
+                                          "chat_template.jinja",
+                                          "other/a.jinja",
+                                          "tokenizer.json"};
+  EXPECT_THAT(WantedFiles(files, Need::kTokenizer).value(),
+              ElementsAre("chat_template.jinja", "tokenizer.json",
+                          "additional_chat_templates/tool_use.jinja"));
+}
+
 TEST(WantedFilesTest, ShardsAreThoseOfTheIndex) {
   const std::vector<std::string> files = {"config.json", "m-1.safetensors", "m-2.safetensors",
                                           "model.safetensors.index.json", "tokenizer.json"};
