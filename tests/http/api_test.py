@@ -11,7 +11,7 @@ import tempfile
 import threading
 import unittest
 
-from served import PROMPT, ROOT, Served, eventually
+from served import BINARIES, PROMPT, ROOT, Served, eventually
 
 
 def head_and_body(answer):
@@ -116,6 +116,26 @@ class Api(unittest.TestCase):
             status, answer = self.served.post(path, body)
             self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
         self.assertEqual(self.served.post("/tokenize", {"prompt": "x", "model": "other"})[0], 404)
+
+    def test_another_chat_template(self):
+        with tempfile.TemporaryDirectory(prefix="tandem-http.") as folder:
+            file = pathlib.Path(folder) / "own.jinja"
+            file.write_text("{{ messages[0].content }} {{ tools|tojson }}{% if foo %}{{ foo|nofilter }}{% endif %}")
+            tool = {"type": "function", "function": {"name": "f", "description": "x"}}
+            body = {"messages": [{"role": "user", "content": "hi"}], "tools": [tool], "return_token_strs": True}
+            with Served(f"--chat-template={file}") as served:
+                status, answer = served.post("/tokenize", body)
+                self.assertEqual((status, "".join(answer["token_strs"])), (200, f"hi {json.dumps([tool])}"))
+                status, answer = served.post("/tokenize", {**body, "chat_template_kwargs": {"foo": "1"}})
+                self.assertEqual((status, answer["error"]["param"]), (501, None), answer)
+                self.assertIn("nofilter", answer["error"]["message"])
+                self.assertIn("nofilter", served.process.output())
+            for bad, why in ((file.with_name("none"), "no such file"), (folder, "not a regular file")):
+                done = subprocess.run(
+                    [BINARIES / "tandem-orchestrator", "--target=127.0.0.1:1", f"--tokenizer={ROOT}/demo/target",
+                     "--listen=127.0.0.1:0", f"--chat-template={bad}"], capture_output=True, text=True, timeout=60)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(f"{bad}: {why}", done.stderr)
 
     def test_a_model_whose_name_has_a_slash_is_found(self):
         with Served("--served-model-name=OWNER/NAME") as served:
