@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/theory/acceptance.h"
 #include "orchestrator/generate/last_message.h"
+#include "orchestrator/request/failure_cause.h"
 #include "orchestrator/request/without_content.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -20,17 +21,7 @@ namespace {
 using base::LogFields;
 
 bool IsOrdinary(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kUnauthenticated:
-      return true;
-    default:
-      return false;
-  }
+  return status.ok() || CauseOf(status.code()) == FailureCause::kClient;
 }
 
 void AddCounts(const v1::AcceptanceRecord& counts, LogFields& to) {

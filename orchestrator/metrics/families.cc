@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/theory/acceptance.h"
+#include "orchestrator/request/failure_cause.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -54,6 +55,19 @@ class Builder {
       AddSeries(family, label, name_of(i)).counter.value = static_cast<double>(values[i]);
     }
   }
+  // `failed`: by status code; that of OK is left out.
+  void Failures(absl::Span<const uint64_t> failed) {
+    MetricFamily& family = Begin(
+        "request_failure_total", MetricType::Counter,
+        "Requests that did not end OK, by gRPC status, and by who has to act: client: refused "
+        "for what was asked, or withdrawn; load: no room, or not in time; server: failed here.");
+    for (size_t i = 1; i < failed.size(); ++i) {
+      const auto code = static_cast<absl::StatusCode>(i);
+      ClientMetric& series = AddSeries(family, "code", absl::StatusCodeToString(code));
+      series.label.push_back({"cause", Name(CauseOf(code))});
+      series.counter.value = static_cast<double>(failed[i]);
+    }
+  }
   void Distribution(absl::string_view name, const Histogram& values, absl::string_view help) {
     MetricFamily& family = Begin(name, MetricType::Histogram, help);
     AddSeries(family).histogram = values.Export();
@@ -89,10 +103,7 @@ void AddRequests(const Totals& totals, Builder& to) {
       "request_success_total", totals.succeeded, "finished_reason",
       [](size_t i) { return static_cast<Finish>(i) == Finish::kStop ? "stop" : "length"; },
       "Requests that ended OK, by how the text ended: the first one of several samples.");
-  to.Counters(
-      "request_failure_total", absl::MakeConstSpan(totals.failed).subspan(1), "code",
-      [](size_t i) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(i + 1)); },
-      "Requests that did not end OK, by gRPC status: refused, cancelled and failed ones.");
+  to.Failures(totals.failed);
   to.Counter("requests_with_ignored_fields_total", totals.requests_with_ignored_fields,
              "Requests with fields that are not known here and change nothing of the text: their "
              "clients are newer.");

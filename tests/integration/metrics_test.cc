@@ -180,7 +180,9 @@ TEST(Metrics, SumsAreWhatClientsWereTold) {
   EXPECT_GT(told["spec_decode_num_accepted_tokens_total"], 0);
   EXPECT_GT(told["tree_drafts_total"], 0);
   EXPECT_GT(told["cut_tokens_total"], 0) << "no block was cut: this would show less";
-  EXPECT_EQ(after->Value("tandem:request_failure_total", {{"code", "INVALID_ARGUMENT"}}), kClients);
+  EXPECT_EQ(after->Value("tandem:request_failure_total",
+                         {{"code", "INVALID_ARGUMENT"}, {"cause", "client"}}),
+            kClients);
   EXPECT_EQ(after->Sum("tandem:request_failure_total"), kClients);
   EXPECT_EQ(after->Value("tandem:num_requests_running"), 0);
   EXPECT_EQ(after->Value("tandem:num_requests_waiting"), 0);
@@ -234,8 +236,9 @@ TEST(Metrics, WithCancelledCallsSumsAreWhatTheLogSays) {
   EXPECT_EQ(after->Sum("tandem:generation_tokens_total"), sums["output_tokens"]);
   EXPECT_EQ(after->Sum("tandem:target_replays_total"), sums["replays"]);
   EXPECT_EQ(after->Sum("tandem:request_success_total"), statuses["OK"]);
-  EXPECT_EQ(after->Value("tandem:request_failure_total", {{"code", "CANCELLED"}}),
-            statuses["CANCELLED"]);
+  EXPECT_EQ(
+      after->Value("tandem:request_failure_total", {{"code", "CANCELLED"}, {"cause", "client"}}),
+      statuses["CANCELLED"]);
   EXPECT_GT(statuses["OK"], 0);
   EXPECT_GT(statuses["CANCELLED"], 0) << "none was cancelled: this would show less";
   EXPECT_EQ(after->Value("tandem:num_requests_running"), 0);

@@ -128,12 +128,12 @@ TEST(RequestLog, TheClientsWords) {
 TEST(RequestLog, AWarningOnlyWhereTheClientHasNoPart) {
   std::vector<base::LogLevel> levels;
   base::ScopedLogSink sink([&](const base::LogEntry& entry) { levels.push_back(entry.level); });
-  for (const absl::Status& status :
-       {absl::OkStatus(), absl::CancelledError(""), absl::UnavailableError("")}) {
+  for (const absl::Status& status : {absl::OkStatus(), absl::CancelledError(""),
+                                     absl::NotFoundError(""), absl::UnavailableError("")}) {
     LogRequests()({concurrency::Instant(), ""})->OnEnded({{}, {}, status, "", nullptr, {}});
   }
-  EXPECT_THAT(levels,
-              ElementsAre(base::LogLevel::kInfo, base::LogLevel::kInfo, base::LogLevel::kWarning));
+  EXPECT_THAT(levels, ElementsAre(base::LogLevel::kInfo, base::LogLevel::kInfo,
+                                  base::LogLevel::kInfo, base::LogLevel::kWarning));
 }
 
 }  // namespace

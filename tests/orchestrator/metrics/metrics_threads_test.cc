@@ -47,8 +47,9 @@ TEST(MetricsThreads, EveryScrapeAgreesWithItself) {
   for (std::thread& thread : threads) thread.join();
   const testing::Scrape last = ScrapeOf(metrics);
   EXPECT_EQ(last.Sum("tandem:request_success_total"), kThreads * kRequestsEach * 3 / 4);
-  EXPECT_EQ(last.Value("tandem:request_failure_total", {{"code", "CANCELLED"}}),
-            kThreads * kRequestsEach / 4);
+  EXPECT_EQ(
+      last.Value("tandem:request_failure_total", {{"code", "CANCELLED"}, {"cause", "client"}}),
+      kThreads * kRequestsEach / 4);
   EXPECT_EQ(last.Value("tandem:num_requests_running"), 0);
 }
 

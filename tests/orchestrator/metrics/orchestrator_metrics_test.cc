@@ -3,6 +3,8 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 // A draft that is always right: 1 + 6 * 5 + 1 tokens.
 TEST(OrchestratorMetrics, RoundsOfAPerfectDraft) {
@@ -248,12 +252,35 @@ TEST(OrchestratorMetrics, WaitingRunningAndTheEndsOfRequests) {
   end(*cancelled, absl::CancelledError("the client went away"), true);
   EXPECT_EQ(gauges(), std::make_pair(0.0, 0.0));
   const testing::Scrape scrape = ScrapeOf(metrics);
-  for (const char* code : {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "CANCELLED"}) {
-    EXPECT_EQ(scrape.Value("tandem:request_failure_total", {{"code", code}}), 1);
+  for (const auto& [code, cause] :
+       {std::pair{"INVALID_ARGUMENT", "client"}, std::pair{"RESOURCE_EXHAUSTED", "load"},
+        std::pair{"CANCELLED", "client"}}) {
+    EXPECT_EQ(scrape.Value("tandem:request_failure_total", {{"code", code}, {"cause", cause}}), 1);
   }
   EXPECT_EQ(scrape.Sum("tandem:request_failure_total"), 3);
   EXPECT_EQ(scrape.Sum("tandem:request_success_total"), 0);
   EXPECT_EQ(scrape.Sum("tandem:request_queue_time_seconds_count"), 1);
+}
+
+// The alerts page for "server" alone: no code that a client can bring about is among these.
+TEST(OrchestratorMetrics, EachFailureHasWhoCausedIt) {
+  std::map<std::string, std::set<std::string>> codes;
+  for (const prometheus::MetricFamily& family : Families(Totals())) {
+    if (family.name != "tandem:request_failure_total") continue;
+    for (const prometheus::ClientMetric& series : family.metric) {
+      ASSERT_EQ(series.label.size(), 2u);
+      codes[series.label[1].value].insert(series.label[0].value);
+    }
+  }
+  EXPECT_THAT(
+      codes,
+      ElementsAre(
+          Pair("client", UnorderedElementsAre("CANCELLED", "INVALID_ARGUMENT", "NOT_FOUND",
+                                              "ALREADY_EXISTS", "PERMISSION_DENIED",
+                                              "UNAUTHENTICATED", "OUT_OF_RANGE", "ABORTED")),
+          Pair("load", UnorderedElementsAre("RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED")),
+          Pair("server", UnorderedElementsAre("UNKNOWN", "FAILED_PRECONDITION", "UNIMPLEMENTED",
+                                              "INTERNAL", "UNAVAILABLE", "DATA_LOSS"))));
 }
 
 // What is exported and what operators read of it, name by name.
