@@ -74,9 +74,7 @@ std::string DraftClient::model_id() const {
 }
 
 const v1::Welcome* DraftClient::Offer() const {
-  if (!problem_.empty()) return nullptr;
-  if (welcome_.has_value()) return &*welcome_;
-  return greeting_.has_value() ? &*greeting_ : nullptr;
+  return problem_.empty() && welcome_.has_value() ? &*welcome_ : nullptr;
 }
 
 std::vector<std::string> DraftClient::drafters() const {
@@ -125,8 +123,8 @@ v1::Peer DraftClient::Describe() const {
   peer.set_role(v1::Peer::ROLE_DRAFT);
   peer.set_address(peer_.address);
   peer.set_name(peer_.name);
-  peer.set_ready(welcome_.has_value() && problem_.empty());
-  peer.set_problem(!welcome_.has_value() && problem_.empty() ? "no request has used it yet"
+  peer.set_ready(Offer() != nullptr);
+  peer.set_problem(!welcome_.has_value() && problem_.empty() ? "it has not answered yet"
                                                              : problem_);
   if (welcome_.has_value()) *peer.mutable_welcome() = *welcome_;
   if (load_.has_value()) *peer.mutable_load() = *load_;
@@ -136,8 +134,11 @@ v1::Peer DraftClient::Describe() const {
 
 void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
   const bool refused = loss == DraftLoss::kRefused;
-  const std::string problem =
-      absl::StrCat("draft ", Called(peer_), refused ? " is not used: " : " is lost: ", reason);
+  Problem(refused, refused ? "is not used" : "is lost", reason);
+}
+
+void DraftClient::Problem(bool refused, absl::string_view what, const std::string& reason) {
+  const std::string problem = absl::StrCat("draft ", Called(peer_), " ", what, ": ", reason);
   {
     concurrency::MutexLock lock(mutex_);
     if (problem == problem_) return;
@@ -149,15 +150,18 @@ void DraftClient::Failed(DraftLoss loss, const std::string& reason) {
                               .Add("reason", reason);
 }
 
-void DraftClient::Greeted(const v1::Welcome& welcome, const absl::Status& fits) {
+void DraftClient::Greeted(const v1::DescribeReply& reply, const absl::Status& fits) {
   {
     concurrency::MutexLock lock(mutex_);
-    greeting_.reset();
-    if (fits.ok()) greeting_ = welcome;
-    const bool was_misfit = std::exchange(misfit_, !fits.ok());
-    if (fits.ok() && was_misfit) problem_.clear();
+    misfit_ = !fits.ok();
+    if (sequences_ == 0) load_ = reply.load();
   }
-  if (!fits.ok()) Failed(DraftLoss::kRefused, std::string(fits.message()));
+  if (fits.ok()) return Fits(reply.welcome());
+  Failed(DraftLoss::kRefused, std::string(fits.message()));
+}
+
+void DraftClient::Unanswered(const std::string& reason) {
+  if (sequences() == 0) Problem(/*refused=*/false, "does not answer", reason);
 }
 
 void DraftClient::Fits(const v1::Welcome& welcome) {

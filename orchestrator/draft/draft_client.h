@@ -32,11 +32,14 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // draft only: its GiveUp returns kLater, or kNever once the draft has refused.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
-  // What a greeting (draft_greeting.h) found: OK, or why the draft does not fit. A misfit fits again
-  // when a greeting or a stream says so. The drafters of one that fits are known from then on.
-  void Greeted(const v1::Welcome& welcome, const absl::Status& fits);
+  // What a greeting (draft_greeting.h) found: `fits` is OK, or why the draft does not fit. A misfit,
+  // and a draft that was lost, is of use again when a greeting or a stream says so. What one that
+  // fits offers is known from then on.
+  void Greeted(const v1::DescribeReply& reply, const absl::Status& fits);
+  // A greeting was not answered. Streams know better, so it counts only while we have none there.
+  void Unanswered(const std::string& reason);
 
-  // The model of the draft that fitted last; empty before the first.
+  // The model of the draft that fitted last, by a greeting or a stream; empty before the first.
   std::string model_id() const;
   // The drafters that the draft offers, with the default first. Empty if the draft does not say, or
   // if it is not known: nothing has been greeted yet, or the last stream failed.
@@ -53,7 +56,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
     uint64_t answers = 0;      // answers so far that only a working draft gives
     uint32_t sequences = 0;    // sequences that we have there or are opening
     uint32_t queued_rows = 0;  // from its last report; 0 if we have no stream there
-    bool well = true;          // its last stream did not fail
+    bool well = true;          // its last stream or greeting did not fail
     bool misfit = false;       // a greeting found that it does not fit
   };
   Status status() const;
@@ -70,8 +73,9 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
       const google::protobuf::RepeatedPtrField<std::string>& (v1::Welcome::*)() const;
   // Of its drafters those that are in this list of its offer, or those that are not.
   std::vector<std::string> Among(DrafterList list, bool listed) const;
-  // Logs a line each time that the problem is another one.
   void Failed(DraftLoss loss, const std::string& reason);
+  // Logs a line each time that the problem is another one.
+  void Problem(bool refused, absl::string_view what, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
   void Reported(const internal::v1::Block& block, bool works);
   void Count(int more);
@@ -86,9 +90,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;  // opened so far
   uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);   // the last one that fitted
-  std::optional<v1::Welcome> greeting_ TANDEM_GUARDED_BY(mutex_);  // until a stream has welcome_
-  std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);         // the last report
+  std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted
+  std::optional<v1::Load> load_ TANDEM_GUARDED_BY(mutex_);        // the last report
   std::string problem_ TANDEM_GUARDED_BY(mutex_);  // the last one; empty: it fitted since
   bool misfit_ TANDEM_GUARDED_BY(mutex_) = false;
 };

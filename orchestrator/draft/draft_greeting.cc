@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "orchestrator/peers/stream_end.h"
+
 namespace tandem::orchestrator {
 
 DraftGreeting::DraftGreeting(std::weak_ptr<DraftClient> client, DescribePeer describe,
@@ -30,20 +32,23 @@ void DraftGreeting::Ask() {
 
 void DraftGreeting::OnReply(const absl::StatusOr<v1::DescribeReply>& reply) {
   if (!reply.ok()) {
+    if (const auto client = client_.lock()) {
+      client->Unanswered(StreamEndReason(reply.status(), "tandem.internal.v1.Draft"));
+    }
     concurrency::MutexLock lock(mutex_);
     return AskAfter(retry_.Next());
   }
-  check_(reply->welcome(), [self = shared_from_this(), welcome = reply->welcome()](
-                               const absl::Status& fits) { self->OnChecked(welcome, fits); });
+  check_(reply->welcome(), [self = shared_from_this(), described = *reply](
+                               const absl::Status& fits) { self->OnChecked(described, fits); });
 }
 
-void DraftGreeting::OnChecked(const v1::Welcome& welcome, const absl::Status& fits) {
+void DraftGreeting::OnChecked(const v1::DescribeReply& described, const absl::Status& fits) {
   const std::shared_ptr<DraftClient> client = client_.lock();
   if (client == nullptr) return;
-  client->Greeted(welcome, fits);
-  if (fits.ok()) return;
+  client->Greeted(described, fits);
   concurrency::MutexLock lock(mutex_);
-  AskAfter(options_.recheck);
+  retry_.Reset();
+  AskAfter(fits.ok() ? options_.repeat : options_.recheck);
 }
 
 void DraftGreeting::AskAfter(absl::Duration delay) {

@@ -1,11 +1,9 @@
-// Asks a draft who it is before the first request needs it.
+// Asks a draft who it is before the first request needs it, and again from time to time.
 //
 // A request greets its draft on a stream of its own. Without this, a draft with another tokenizer
 // would be found out by a request, long after the orchestrator said that it is ready. (It is ready
-// all the same: a draft is never needed.)
-//
-// Asks again until an answer comes, and every `recheck` while the answer does not fit. An answer
-// that fits ends it: what comes later, requests find out.
+// all the same: a draft is never needed.) And Describe and metrics could not tell a draft that
+// nobody uses from one that is gone.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +24,13 @@ namespace tandem::orchestrator {
 struct DraftGreetingOptions {
   absl::Duration retry_min = absl::Milliseconds(100);
   absl::Duration retry_max = absl::Seconds(5);
+  absl::Duration repeat = absl::Seconds(5);    // while it fits: is it still there?
   absl::Duration recheck = absl::Seconds(30);  // a draft may be replaced by one that fits
   uint64_t jitter_seed = 0;
 };
 
-// Thread-safe. It tells the client what it found (DraftClient::Greeted). What it waits for keeps it
-// alive, so it lives no longer than there is something to ask; nor than the client, by much.
+// Thread-safe. It tells the client what it found (DraftClient::Greeted, Unanswered). What it waits
+// for keeps it alive: it outlives the client by one answer or one wait.
 class DraftGreeting : public std::enable_shared_from_this<DraftGreeting> {
  public:
   // `timers` outlive Stop.
@@ -46,7 +45,7 @@ class DraftGreeting : public std::enable_shared_from_this<DraftGreeting> {
  private:
   void Ask();
   void OnReply(const absl::StatusOr<v1::DescribeReply>& reply);
-  void OnChecked(const v1::Welcome& welcome, const absl::Status& fits);
+  void OnChecked(const v1::DescribeReply& described, const absl::Status& fits);
   void AskAfter(absl::Duration delay) TANDEM_REQUIRES(mutex_);
 
   const std::weak_ptr<DraftClient> client_;

@@ -260,8 +260,7 @@ std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
 std::vector<MetricFamily> PeerFamilies(absl::Span<const v1::Peer> peers,
                                        const std::map<RefusalKey, uint64_t>& refusals) {
   MetricFamily up = Family("peer_up", MetricType::Gauge,
-                           "1: the target or draft is connected and fits; 0: it is not, or no "
-                           "request has used the draft yet.");
+                           "1: the target or draft answers and fits; 0: it does not.");
   MetricFamily refused = Family("peer_refused_total", MetricType::Counter,
                                 "How often the target or draft was found not to fit: another "
                                 "tokenizer or protocol. Such a peer is not used.");

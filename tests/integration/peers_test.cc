@@ -23,6 +23,8 @@ namespace tandem::testing::peers_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uint32_t kTokens = 300;
 constexpr size_t kRequests = 8;
@@ -63,7 +65,11 @@ class PeersTest : public ::testing::Test {
     options.target_address = absl::StrCat(first_.target_address(), ",", second_.target_address());
     options.draft_address = absl::StrCat(first_.draft_address(), ",", second_.draft_address());
     first_.StartOrchestrator(options);
-    ASSERT_TRUE(WaitUntil([this] { return Describe(0).ready() && Describe(1).ready(); }));
+    // Drafts, too, and no request has used them yet.
+    for (int peer = 0; peer < 4; ++peer) {
+      ASSERT_TRUE(WaitUntil([&] { return Describe(peer).ready(); })) << peer;
+    }
+    EXPECT_THAT(Describe(3).welcome().drafters(), Not(IsEmpty()));
   }
 
   // 0, 1: the targets; 2, 3: the drafts.

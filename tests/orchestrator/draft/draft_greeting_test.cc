@@ -17,6 +17,7 @@
 namespace tandem::orchestrator {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kOther[] = "draft a:1 does not fit: it has the tokenizer sha256:9";
@@ -114,7 +115,7 @@ TEST(DraftGreeting, AMisfitIsNamedCountedAndNotUsed) {
   f.timers.Advance(absl::Seconds(30));
   ASSERT_EQ(f.questions[0].size(), 3u);
   f.Tell(0, "sha256:1");
-  EXPECT_EQ(f.timers.waiting(), 0u) << "nothing more to ask";
+  EXPECT_TRUE(f.pool->Peers()[0].ready());
   auto other = f.pool->NewSession(f.events);
   EXPECT_TRUE(f.Opens(*other, 0));
   EXPECT_EQ(f.Refusals(0), 2u);
@@ -134,15 +135,51 @@ TEST(DraftGreeting, TheOtherDraftsAreUsed) {
       << "the one that is left does not fit";
 }
 
-// One that fits is as before: no request has used it yet.
-TEST(DraftGreeting, OneThatFitsIsNotUpForThat) {
+TEST(DraftGreeting, OneThatFitsIsKnownBeforeARequestUsesIt) {
+  testing::LogRecorder log;
+  GreetedDrafts f(1);
+  v1::Peer peer = f.pool->Peers()[0];
+  EXPECT_FALSE(peer.ready());
+  EXPECT_EQ(peer.problem(), "it has not answered yet");
+  v1::DescribeReply reply;
+  reply.mutable_welcome()->set_tokenizer_id("sha256:1");
+  reply.mutable_welcome()->set_model_id("small");
+  reply.mutable_welcome()->add_drafters("model");
+  reply.mutable_load()->set_free_slots(7);
+  f.questions[0].back()(reply);
+  peer = f.pool->Peers()[0];
+  EXPECT_TRUE(peer.ready());
+  EXPECT_EQ(peer.problem(), "");
+  EXPECT_EQ(peer.welcome().drafters(0), "model");
+  EXPECT_EQ(peer.load().free_slots(), 7u);
+  EXPECT_EQ(f.pool->model_id(), "small") << "as the first request's Started tells";
+  EXPECT_THAT(f.pool->drafters(), ElementsAre("model"));
+  EXPECT_EQ(log.Of("peer_up").size(), 1u);
+}
+
+// An idle draft that is gone is not ready, and is ready again when it is back.
+TEST(DraftGreeting, OneThatFitsIsAskedWhetherItIsStillThere) {
   testing::LogRecorder log;
   GreetedDrafts f(1);
   f.Tell(0, "sha256:1");
+  f.timers.Advance(absl::Seconds(5));
+  ASSERT_EQ(f.questions[0].size(), 2u);
+  f.questions[0].back()(absl::UnavailableError("nobody there"));
   EXPECT_FALSE(f.pool->Peers()[0].ready());
-  EXPECT_TRUE(f.pool->drafters().empty());
-  EXPECT_TRUE(log.Of("peer_up").empty());
-  EXPECT_EQ(f.timers.waiting(), 0u);
+  EXPECT_THAT(f.pool->Peers()[0].problem(),
+              HasSubstr("does not answer: UNAVAILABLE: nobody there"));
+  EXPECT_EQ(log.Of("peer_lost").size(), 1u);
+  f.timers.Advance(absl::Seconds(5));
+  ASSERT_EQ(f.questions[0].size(), 3u);
+  f.Tell(0, "sha256:1");
+  EXPECT_TRUE(f.pool->Peers()[0].ready());
+  EXPECT_EQ(log.Of("peer_up").size(), 2u);
+  // While a request has a stream there, the stream tells.
+  auto session = f.pool->NewSession(f.events);
+  ASSERT_TRUE(f.Opens(*session, 0));
+  f.timers.Advance(absl::Seconds(5));
+  f.questions[0].back()(absl::DeadlineExceededError("busy"));
+  EXPECT_TRUE(f.pool->Peers()[0].ready());
 }
 
 TEST(DraftGreeting, OneThatDoesNotAnswerIsAskedAgainAndUsed) {
