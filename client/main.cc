@@ -55,7 +55,7 @@ constexpr Command kCommands[] = {
     {"bench",
      "prompts with and without a draft in turn, one or many at once, and what speculation won",
      &RunBench},
-    {"theory", "what speculation wins on paper; needs no service", &RunTheory},
+    {"theory", "what speculation can win: best length, speed, break-even draft time", &RunTheory},
     {"completion", "what bash, zsh or fish reads to complete words", &RunCompletion},
 };
 constexpr std::pair<const char*, const char*> kOthers[] = {

@@ -122,6 +122,7 @@ class Wired final : public Orchestrator {
     }
     parts.watchers.push_back(metrics_.Watcher());
     parts.watchers.push_back(LogRequests());
+    parts.speculation_totals = [this] { return metrics_.Speculation(); };
     const AdmissionOptions admission{options.max_active_requests, options.max_waiting_requests,
                                      options.admission_patience};
     generator_ =

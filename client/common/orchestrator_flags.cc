@@ -31,10 +31,18 @@ constexpr char kTokenFile[] = "TANDEM_TOKEN_FILE";
 
 void OrchestratorFlags::AddTo(flags::FlagSet& flags) {
   if (const std::string given = OfEnvironment(kAddress); !given.empty()) address = given;
+  AddRest(flags, absl::StrCat("its address, HOST:PORT; ", kAddress, " when absent"));
+}
+
+void OrchestratorFlags::AddOptionalTo(flags::FlagSet& flags, absl::string_view help) {
+  address.clear();
+  AddRest(flags, help);
+}
+
+void OrchestratorFlags::AddRest(flags::FlagSet& flags, absl::string_view help) {
   token = OfEnvironment(kToken);
   flags.Group("Orchestrator");
-  flags.Text("orchestrator", &address,
-             absl::StrCat("its address, HOST:PORT; ", kAddress, " when absent"));
+  flags.Text("orchestrator", &address, help);
   flags.Text("tls-ca", &tls.ca,
              "PEM file with the authorities of the orchestrator's certificate; without it "
              "the connection is plaintext");

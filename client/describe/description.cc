@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/common/cost_curve.h"
 #include "client/common/outcome.h"
 #include "common/base/check.h"
 #include "common/base/json.h"
@@ -117,6 +118,33 @@ void Facts(const v1::Welcome& welcome, std::string& text) {
   Fact("protocol revision", welcome.protocol_revision(), text);
 }
 
+// What a pass of the device takes, by its rows; and so what one row costs.
+void PassTimes(const v1::Peer& peer, std::string& text) {
+  if (CostCurveOf(peer).empty()) return;
+  absl::StrAppendFormat(&text, "  %-18s %5s %10s %10s\n", "pass times", "rows", "ms", "ms/row");
+  for (const v1::CostPoint& point : CostCurveOf(peer)) {
+    const double ms = point.microseconds() / 1000.0;
+    absl::StrAppendFormat(&text, "  %-18s %5d %10.3f %10.3f\n", "", point.rows(), ms,
+                          ms / std::max(point.rows(), 1u));
+  }
+}
+
+void Speculation(const v1::SpeculationTotals& totals, std::string& text) {
+  if (totals.draft_tokens() == 0) return;
+  const double tested = static_cast<double>(totals.accepted_tokens() + totals.rejected_rounds());
+  Fact("draft tokens",
+       absl::StrFormat("%d, of them accepted %d", totals.draft_tokens(), totals.accepted_tokens()),
+       text);
+  if (tested > 0) {
+    Fact("alpha", absl::StrFormat("%.3f", static_cast<double>(totals.accepted_tokens()) / tested),
+         text);
+  }
+  Fact("draft time",
+       absl::StrFormat("%.3f ms per draft token", static_cast<double>(totals.draft_us()) / 1000 /
+                                                      static_cast<double>(totals.draft_tokens())),
+       text);
+}
+
 std::string ProtoJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -144,12 +172,14 @@ std::string DescriptionTable(absl::string_view address, const v1::DescribeReply&
     Fact("chat template", model.has_chat_template() ? "yes" : "no", text);
   }
   Facts(services.welcome(), text);
+  Speculation(services.speculation(), text);
   for (const v1::Peer& peer : services.peers()) {
     absl::StrAppend(&text, "\n", RoleName(peer.role()), " ", peer.address(), "\n");
     if (peer.name() != peer.address()) Fact("name", peer.name(), text);
     Fact("problem", peer.problem(), text);
     Fact("ejections", peer.ejections(), text);
     Facts(peer.welcome(), text);
+    PassTimes(peer, text);
   }
   return text;
 }

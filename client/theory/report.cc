@@ -40,19 +40,67 @@ TheoryBest MakeBest(double alpha, double c, int max_gamma) {
 
 // The gammas asked for, and the best one among them in its place.
 std::vector<TheoryRound> MakeRounds(double alpha, std::vector<uint32_t> gammas,
-                                    const theory::RoundTimes& times, int max_gamma) {
-  const int best = theory::OptimalCandidates(times, alpha, max_gamma);
+                                    const theory::RoundTimes& times, int best) {
   gammas.push_back(static_cast<uint32_t>(best));
   std::sort(gammas.begin(), gammas.end());
   gammas.erase(std::unique(gammas.begin(), gammas.end()), gammas.end());
   std::vector<TheoryRound> rounds;
   for (uint32_t gamma : gammas) {
-    const int candidates = static_cast<int>(gamma);
-    const double tokens = theory::ExpectedTokens(alpha, candidates);
-    rounds.push_back({alpha, candidates, tokens, theory::RoundMicroseconds(times, candidates),
-                      theory::RoundSpeedup(times, candidates, tokens), candidates == best});
+    const int draft_tokens = static_cast<int>(gamma);
+    const double tokens = theory::ExpectedTokens(alpha, draft_tokens);
+    rounds.push_back({alpha, draft_tokens, tokens, theory::RoundMicroseconds(times, draft_tokens),
+                      theory::RoundSpeedup(times, draft_tokens, tokens), draft_tokens == best});
   }
   return rounds;
+}
+
+// A pass that takes the same for all rows that are asked for.
+theory::PassTime Flat(double time) {
+  return *theory::PassTime::Create({{1, time}, {kMaxGamma + 1, time}});
+}
+
+// Of the paper's formulas: a target pass takes 1, and a draft token c of it.
+theory::RoundTimes TimesOf(const TheoryOptions& options) {
+  if (!options.timed()) return {Flat(1), options.c.value_or(0), 0};
+  theory::PassTime verify = Flat(options.target_us.value_or(1));
+  if (!options.cost_curve.empty()) {
+    absl::StatusOr<theory::PassTime> curve = theory::PassTime::Create(options.cost_curve);
+    TANDEM_CHECK_OK(curve) << "the options are validated";
+    verify = *std::move(curve);
+  }
+  return {std::move(verify), options.draft_us.value_or(0), options.round_trip_us.value_or(0)};
+}
+
+std::string Milliseconds(double us) { return absl::StrFormat("%.4g ms", us / 1000); }
+
+std::string VerdictsText(const TheoryReport& report) {
+  const TheoryOptions& options = report.options;
+  std::string text;
+  for (const TheoryVerdict& verdict : report.verdicts) {
+    absl::StrAppendFormat(&text, "alpha %.4g: best K %d%s, %.2fx; ", verdict.alpha,
+                          verdict.draft_tokens, verdict.draft_tokens == 0 ? " (no draft)" : "",
+                          verdict.speed);
+    if (!verdict.break_even.has_value()) {
+      text += "no draft pays, however fast\n";
+    } else if (options.timed()) {
+      absl::StrAppend(&text, "break-even draft time ", Milliseconds(*verdict.break_even),
+                      "/token\n");
+    } else {
+      absl::StrAppendFormat(&text, "break-even c %.4g\n", *verdict.break_even);
+    }
+  }
+  if (report.verdicts.empty()) return text;
+  if (options.timed()) {
+    const theory::RoundTimes times = TimesOf(options);
+    absl::StrAppend(&text, "  target pass  ", Milliseconds(times.verify(1)), " for 1 row, ",
+                    Milliseconds(times.verify(5)), " for 5 rows\n  draft        ",
+                    Milliseconds(times.draft_us), "/token",
+                    options.draft_us.has_value() ? "" : " (not given: --draft-ms)", ", round trip ",
+                    Milliseconds(times.round_trip_us), "\n");
+  } else if (!options.c.has_value()) {
+    text += "for a draft that takes no time: give --c, or times (--target-ms, --draft-ms)\n";
+  }
+  return text;
 }
 
 std::string LevelsText(const TheoryReport& report) {
@@ -95,16 +143,15 @@ std::string BestsText(const TheoryReport& report) {
 
 std::string RoundsText(const TheoryReport& report) {
   std::string text = absl::StrFormat(
-      "\nA draft at the other end of a network, a target pass priced by its rows\n\n"
-      "  round us  K x %g (draft) + %g (round trip) + a pass of K + 1 rows;\n"
-      "            K = 0: a pass of 1 row; beyond the curve its last time a row\n"
+      "\n"
+      "  round us  K draft tokens + round trip + a target pass of K + 1 rows; K = 0: a\n"
+      "            pass of 1 row; beyond the curve's end its last time per row\n"
       "  speed     tokens / round us x a pass of 1 row; * = the best K up to %d\n\n"
       "   alpha      K    tokens      round us     speed\n",
-      report.options.draft_us.value_or(0), report.options.round_trip_us.value_or(0),
       report.options.max_gamma);
   for (const TheoryRound& round : report.rounds) {
     absl::StrAppendFormat(&text, "  %6.4g %6d %9.2f %13.1f %8.2fx%s\n", round.alpha,
-                          round.candidates, round.tokens, round.microseconds, round.speed,
+                          round.draft_tokens, round.tokens, round.microseconds, round.speed,
                           round.best ? " *" : "");
   }
   return text;
@@ -115,46 +162,76 @@ std::string RoundsText(const TheoryReport& report) {
 TheoryReport MakeTheoryReport(const TheoryOptions& options) {
   TheoryReport report;
   report.options = options;
-  report.table1 = options.alphas.empty() && options.gammas.empty();
+  const bool timed = options.timed();
+  report.table1 = !timed && options.alphas.empty() && options.gammas.empty();
   std::vector<double>& alphas = report.options.alphas;
   std::vector<uint32_t>& gammas = report.options.gammas;
+  const bool asked = timed || !alphas.empty() || options.c.has_value();
   if (alphas.empty()) alphas = {0.6, 0.7, 0.8, 0.9};
   if (gammas.empty()) gammas = {1, 2, 3, 4, 5, 8};
+  const int max_gamma = static_cast<int>(options.max_gamma);
+  const theory::RoundTimes times = TimesOf(options);
+  for (double alpha : alphas) {
+    const int best = theory::OptimalCandidates(times, alpha, max_gamma);
+    if (asked) {
+      report.verdicts.push_back(
+          {alpha, best, theory::RoundSpeedup(times, best, theory::ExpectedTokens(alpha, best)),
+           theory::BreakEvenDraftMicroseconds(times, alpha, max_gamma)});
+    }
+    if (timed) {
+      for (const TheoryRound& round : MakeRounds(alpha, gammas, times, best)) {
+        report.rounds.push_back(round);
+      }
+      continue;
+    }
+    report.bests.push_back(MakeBest(alpha, options.c.value_or(0), max_gamma));
+    if (report.table1) continue;
+    for (uint32_t gamma : gammas) {
+      report.rows.push_back(MakeRow(alpha, static_cast<int>(gamma), options));
+    }
+  }
   if (report.table1) {
     for (const auto& [alpha, gamma] : kTable1)
       report.rows.push_back(MakeRow(alpha, gamma, options));
-  } else {
-    for (double alpha : alphas) {
-      for (uint32_t gamma : gammas) {
-        report.rows.push_back(MakeRow(alpha, static_cast<int>(gamma), options));
-      }
-    }
-  }
-  const int max_gamma = static_cast<int>(options.max_gamma);
-  for (double alpha : alphas) {
-    report.bests.push_back(MakeBest(alpha, options.c.value_or(0), max_gamma));
-  }
-  if (options.cost_curve.empty()) return report;
-  const absl::StatusOr<theory::PassTime> verify = theory::PassTime::Create(options.cost_curve);
-  TANDEM_CHECK_OK(verify) << "the options are validated";
-  const theory::RoundTimes times{*verify, options.draft_us.value_or(0),
-                                 options.round_trip_us.value_or(0)};
-  for (double alpha : alphas) {
-    for (const TheoryRound& round : MakeRounds(alpha, gammas, times, max_gamma)) {
-      report.rounds.push_back(round);
-    }
   }
   return report;
 }
 
 std::string TheoryTables(const TheoryReport& report) {
-  return absl::StrCat(LevelsText(report), BestsText(report),
-                      report.rounds.empty() ? "" : RoundsText(report));
+  const std::string verdicts = VerdictsText(report);
+  if (report.options.timed()) return absl::StrCat(verdicts, RoundsText(report));
+  return absl::StrCat(verdicts, verdicts.empty() ? "" : "\n", LevelsText(report),
+                      BestsText(report));
 }
 
 std::string TheoryJson(const TheoryReport& report) {
   const TheoryOptions& options = report.options;
-  std::vector<JsonText> rows, bests, rounds;
+  const bool timed = options.timed();
+  std::vector<JsonText> verdicts, rows, bests, rounds;
+  for (const TheoryVerdict& verdict : report.verdicts) {
+    verdicts.push_back(
+        JsonObject{{"alpha", verdict.alpha},
+                   {"draft_tokens", verdict.draft_tokens},
+                   {"speed", verdict.speed},
+                   {timed ? "break_even_draft_us" : "break_even_c", verdict.break_even}});
+  }
+  JsonObject json{{"verdicts", verdicts}, {"max_gamma", options.max_gamma}};
+  if (timed) {
+    const theory::RoundTimes times = TimesOf(options);
+    for (const TheoryRound& round : report.rounds) {
+      rounds.push_back(JsonObject{{"alpha", round.alpha},
+                                  {"draft_tokens", round.draft_tokens},
+                                  {"tokens", round.tokens},
+                                  {"round_us", round.microseconds},
+                                  {"speed", round.speed},
+                                  {"best", round.best}});
+    }
+    json.Set("target_us", times.verify(1));
+    json.Set("draft_us", times.draft_us);
+    json.Set("rtt_us", times.round_trip_us);
+    json.Set("rounds", rounds);
+    return json.text();
+  }
   for (const TheoryRow& row : report.rows) {
     rows.push_back(JsonObject{{"alpha", row.alpha},
                               {"gamma", row.gamma},
@@ -172,24 +249,11 @@ std::string TheoryJson(const TheoryReport& report) {
                                {"oracle", best.oracle},
                                {"oracle_gain", best.oracle / best.speed}});
   }
-  JsonObject json{{"c", options.c.value_or(0)},
-                  {"c_hat", options.c_hat.value_or(0)},
-                  {"draft_reads", options.draft_reads.value_or(0)},
-                  {"max_gamma", options.max_gamma},
-                  {"rows", rows},
-                  {"best", bests}};
-  if (report.rounds.empty()) return json.text();
-  for (const TheoryRound& round : report.rounds) {
-    rounds.push_back(JsonObject{{"alpha", round.alpha},
-                                {"candidates", round.candidates},
-                                {"tokens", round.tokens},
-                                {"round_us", round.microseconds},
-                                {"speed", round.speed},
-                                {"best", round.best}});
-  }
-  json.Set("draft_us", options.draft_us.value_or(0));
-  json.Set("rtt_us", options.round_trip_us.value_or(0));
-  json.Set("rounds", rounds);
+  json.Set("c", options.c.value_or(0));
+  json.Set("c_hat", options.c_hat.value_or(0));
+  json.Set("draft_reads", options.draft_reads.value_or(0));
+  json.Set("rows", rows);
+  json.Set("best", bests);
   return json.text();
 }
 

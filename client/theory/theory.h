@@ -1,4 +1,5 @@
-// `tandem theory` prints what speculation wins on paper. It needs no service.
+// `tandem theory` prints what speculation can win: by formulas, or by times that are given or that an
+// orchestrator measured.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 #include "common/theory/round_time.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -58,6 +59,17 @@ double RoundMicroseconds(const RoundTimes& times, int candidates) {
 
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round) {
   return tokens_per_round * times.verify(1) / RoundMicroseconds(times, candidates);
+}
+
+std::optional<double> BreakEvenDraftMicroseconds(const RoundTimes& times, double alpha,
+                                                 int max_draft_tokens) {
+  const RoundTimes without_draft{times.verify, 0, times.round_trip_us};
+  double best = 0;
+  for (int k = 1; k <= max_draft_tokens; ++k) {
+    const double saved = ExpectedTokens(alpha, k) * times.verify(1);
+    best = std::max(best, (saved - RoundMicroseconds(without_draft, k)) / k);
+  }
+  return best > 0 ? std::optional(best) : std::nullopt;
 }
 
 int OptimalCandidates(const RoundTimes& times, double alpha, int max_draft_tokens) {

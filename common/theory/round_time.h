@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,5 +65,12 @@ double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_r
 // The K from 0 to `max_draft_tokens` with the largest RoundSpeedup under one alpha; the smallest of
 // equals.
 int OptimalCandidates(const RoundTimes& times, double alpha, int max_draft_tokens);
+
+// The draft time in microseconds per token below which some number of draft tokens up to
+// `max_draft_tokens` is faster than none: the largest of
+//   (ExpectedTokens(alpha, K) verify(1) - round trip - verify(K + 1)) / K.
+// Absent: none is, however fast the draft. `times.draft_us` is not looked at.
+std::optional<double> BreakEvenDraftMicroseconds(const RoundTimes& times, double alpha,
+                                                 int max_draft_tokens);
 
 }  // namespace tandem::theory

@@ -44,6 +44,7 @@ absl::Status Generator::Describe(const v1::DescribeRequest& request,
   if (parts_.draft != nullptr) {
     for (v1::Peer& peer : parts_.draft->Peers()) *reply.add_peers() = std::move(peer);
   }
+  if (parts_.speculation_totals) *reply.mutable_speculation() = parts_.speculation_totals();
   const uint64_t end =
       std::min<uint64_t>(tokenizer_->vocabulary_size(),
                          uint64_t{request.token_hashes_from()} + request.token_hashes_count());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/request_observer.h"
 #include "orchestrator/stream/unread_replies.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::concurrency {
 class Executor;
@@ -45,6 +47,7 @@ struct GenerateParts {
   const concurrency::Clock* clock = nullptr;
   const concurrency::Clock* cpu_clock = nullptr;  // as in LoopParts
   std::vector<WatchRequest> watchers;
+  std::function<v1::SpeculationTotals()> speculation_totals;  // for Describe; may be empty
   DecideFunction decide;
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: the model has none
   TokenBytes token_bytes;                                  // the Generator sets it

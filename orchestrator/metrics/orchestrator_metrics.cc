@@ -186,6 +186,16 @@ Totals OrchestratorMetrics::totals() const {
   return totals_;
 }
 
+v1::SpeculationTotals OrchestratorMetrics::Speculation() const {
+  MutexLock lock(mutex_);
+  v1::SpeculationTotals speculation;
+  speculation.set_draft_tokens(totals_.draft_tokens);
+  speculation.set_accepted_tokens(totals_.accepted_tokens);
+  speculation.set_rejected_rounds(totals_.rejected_rounds);
+  speculation.set_draft_us(static_cast<uint64_t>(totals_.stage_seconds[0].sum() / 1000));
+  return speculation;
+}
+
 std::vector<prometheus::MetricFamily> OrchestratorMetrics::Collect() const {
   return Families(totals());
 }

@@ -7,6 +7,7 @@
 #include "orchestrator/metrics/totals.h"
 #include "orchestrator/request/request_observer.h"
 #include "prometheus/collectable.h"
+#include "tandem/v1/describe.pb.h"
 
 namespace tandem::orchestrator {
 
@@ -19,6 +20,7 @@ class OrchestratorMetrics final : public prometheus::Collectable {
   WatchRequest Watcher();
 
   Totals totals() const TANDEM_EXCLUDES(mutex_);
+  v1::SpeculationTotals Speculation() const TANDEM_EXCLUDES(mutex_);  // for Describe
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:

@@ -211,6 +211,7 @@ class Commands(unittest.TestCase):
         self.assertRegex(table, r"\n  context length     1024\n")
         self.assertRegex(table, r"\n  rules              greedy, ")
         self.assertRegex(table, r"\n  drafters           model, ")
+        self.assertRegex(table, r"\n  pass times          rows         ms     ms/row\n +1 ")
         told = json.loads(self.run_tandem("describe", self.orchestrator, "--format=json").stdout)
         self.assertEqual((told["version"], told["models"][0]["id"]), (1, "target"))
         target, draft = told["description"]["peers"]
@@ -219,6 +220,18 @@ class Commands(unittest.TestCase):
         # `tandem serve` reaches its own services without sockets.
         self.assertEqual({target["address"], draft["address"]}, {"in this process #0"})
         done = self.run_tandem("describe", "--orchestrator=127.0.0.1:1", code=1)
+        self.assertIn("no orchestrator answers at 127.0.0.1:1", done.stderr)
+
+    # ---- theory, bench ----
+
+    def test_theory_of_what_was_measured(self):
+        self.served.grpc("--prompt=The city was", "--temperature=0", "--max-tokens=16", "--draft-tokens=4")
+        done = self.run_tandem("theory", self.orchestrator)
+        self.assertRegex(done.stdout, r"^alpha [\d.]+: best K \d+.*, [\d.]+x; (break-even draft time [\d.e+-]+ ms/token|no)")
+        self.assertNotIn("not given", done.stdout)
+        told = json.loads(self.run_tandem("theory", self.orchestrator, "--json", "--draft-ms=1e6").stdout)
+        self.assertEqual((told["draft_us"], told["verdicts"][0]["draft_tokens"]), (1e9, 0))
+        done = self.run_tandem("theory", "--orchestrator=127.0.0.1:1", code=1)
         self.assertIn("no orchestrator answers at 127.0.0.1:1", done.stderr)
 
     def tokenize(self, *words, **options):

@@ -31,6 +31,16 @@ v1::DescribeReply Reply() {
   load.set_pass_rows(10);
   load.set_busy_us(3);
   load.set_idle_us(1);
+  for (const auto& [rows, us] : {std::pair(1, 7000), std::pair(16, 12000)}) {
+    v1::CostPoint& point = *load.add_cost_curve();
+    point.set_rows(static_cast<uint32_t>(rows));
+    point.set_microseconds(static_cast<uint32_t>(us));
+  }
+  v1::SpeculationTotals& totals = *reply.mutable_speculation();
+  totals.set_draft_tokens(500);
+  totals.set_accepted_tokens(300);
+  totals.set_rejected_rounds(100);
+  totals.set_draft_us(1500);
   v1::Peer& draft = *reply.add_peers();
   draft.set_role(v1::Peer::ROLE_DRAFT);
   draft.set_address("draft:50051");
@@ -60,6 +70,9 @@ TEST(DescriptionTest, ALineForEachServiceAndThenItsFacts) {
             "  served model       demo\n"
             "  chat template      yes\n"
             "  tokenizer          tok\n"
+            "  draft tokens       500, of them accepted 300\n"
+            "  alpha              0.750\n"
+            "  draft time         0.003 ms per draft token\n"
             "\n"
             "target 10.0.0.3:50052\n"
             "  name               targets:50052\n"
@@ -67,9 +80,21 @@ TEST(DescriptionTest, ALineForEachServiceAndThenItsFacts) {
             "  switched off       flash-graphs, flash\n"
             "  rules              greedy, coupled\n"
             "  default sampling   temperature 0.5\n"
+            "  pass times          rows         ms     ms/row\n"
+            "                         1      7.000      7.000\n"
+            "                        16     12.000      0.750\n"
             "\n"
             "draft draft:50051\n"
             "  problem            another tokenizer\n");
+}
+
+// The curve of the start, before the first report.
+TEST(DescriptionTest, PassTimesAreThereBeforeTheFirstRequest) {
+  v1::DescribeReply reply = Reply();
+  v1::Peer& target = *reply.mutable_peers(0);
+  *target.mutable_welcome()->mutable_cost_curve() = target.load().cost_curve();
+  target.clear_load();
+  EXPECT_THAT(DescriptionTable("x:1", reply, Models()), HasSubstr("16     12.000      0.750\n"));
 }
 
 TEST(DescriptionTest, WithoutATargetNothingIsServed) {

@@ -13,6 +13,8 @@ using base::JsonValue;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 struct Parsed {
   TheoryOptions options;
@@ -83,7 +85,7 @@ TEST(TheoryCommandTest, WhatIsInfiniteIsNull) {
   EXPECT_THAT(Tables({"--alpha=1"}), HasSubstr("inf"));
 }
 
-// alpha = 0.7, K = 4, 5 ms a candidate, a round trip of 1 ms, passes of 60 ms: 2.05 times.
+// alpha = 0.7, K = 4, 5 ms a draft token, a round trip of 1 ms, passes of 60 ms: 2.05 times.
 TEST(TheoryCommandTest, RoundsOfASplitDraft) {
   const std::vector<std::string> args = {"--alpha=0.7", "--gamma=0,5", "--draft-us=5000",
                                          "--rtt-us=1000", "--cost-curve=1:60000,17:60000"};
@@ -94,16 +96,101 @@ TEST(TheoryCommandTest, RoundsOfASplitDraft) {
   const JsonValue rounds = Object(args)["rounds"];
   ASSERT_EQ(rounds.size(), 3u);
   EXPECT_EQ(rounds[0]["speed"].Number(), 1);
-  EXPECT_EQ(rounds[1]["candidates"].Number(), 4);
+  EXPECT_EQ(rounds[1]["draft_tokens"].Number(), 4);
   EXPECT_EQ(rounds[1]["best"].Bool(), true);
   EXPECT_EQ(rounds[2]["best"].Bool(), false);
   EXPECT_GT(rounds[1]["speed"].Number(), rounds[2]["speed"].Number());
 }
 
+// The first line says what follows, and no table leaves out what was given.
+TEST(TheoryCommandTest, TheVerdictComesFirst) {
+  const auto first_line = [](std::vector<std::string> args) {
+    const std::string text = Tables(std::move(args));
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string target = "--target-ms=7", rtt = "--rtt-ms=0.5", alpha = "--alpha=0.75";
+  EXPECT_EQ(first_line({target, rtt, alpha, "--draft-ms=5"}),
+            "alpha 0.75: best K 0 (no draft), 1.00x; break-even draft time 4.75 ms/token");
+  EXPECT_EQ(first_line({target, rtt, alpha, "--draft-ms=3"}),
+            "alpha 0.75: best K 2, 1.20x; break-even draft time 4.75 ms/token");
+  EXPECT_EQ(first_line({target, rtt, alpha, "--draft-ms=1"}),
+            "alpha 0.75: best K 4, 1.86x; break-even draft time 4.75 ms/token");
+  EXPECT_EQ(first_line({"--target-ms=25", rtt, alpha, "--draft-us=5000"}),
+            "alpha 0.75: best K 3, 1.69x; break-even draft time 18.25 ms/token");
+  // Rows that have their price: 0.5 ms each, so K = 3 takes 3 + 0.5 + 8.5 ms for 2.734 tokens.
+  EXPECT_EQ(first_line({"--cost-curve=1:7000,17:15000", rtt, alpha, "--draft-ms=1"}),
+            "alpha 0.75: best K 3, 1.60x; break-even draft time 4.25 ms/token");
+  // Each row as dear as a pass.
+  EXPECT_EQ(first_line({"--cost-curve=1:7000,17:119000", rtt, alpha, "--draft-ms=0"}),
+            "alpha 0.75: best K 0 (no draft), 1.00x; no draft pays, however fast");
+  EXPECT_EQ(first_line({alpha, "--c=0.5"}), "alpha 0.75: best K 1, 1.17x; break-even c 0.75");
+  EXPECT_THAT(Tables({target, alpha}), HasSubstr("(not given: --draft-ms)"));
+  EXPECT_THAT(Tables({alpha}), HasSubstr("for a draft that takes no time"));
+  EXPECT_THAT(Tables({target, rtt, alpha, "--draft-ms=5"}), Not(HasSubstr("3.97x")));
+  const JsonValue verdict = Object({target, rtt, alpha, "--draft-ms=3"})["verdicts"][0];
+  EXPECT_EQ(verdict["draft_tokens"].Number(), 2);
+  EXPECT_NEAR(verdict["speed"].Number().value(), 2.3125 * 7 / 13.5, 1e-9);
+  EXPECT_NEAR(verdict["break_even_draft_us"].Number().value(), 4750, 1e-6);
+}
+
+v1::DescribeReply Measured() {
+  v1::DescribeReply reply;
+  v1::Peer& target = *reply.add_peers();
+  target.set_role(v1::Peer::ROLE_TARGET);
+  target.set_ready(true);
+  for (const auto& [rows, us] : {std::pair(1, 7000), std::pair(2, 6990), std::pair(17, 7000)}) {
+    v1::CostPoint& point = *target.mutable_load()->add_cost_curve();
+    point.set_rows(static_cast<uint32_t>(rows));
+    point.set_microseconds(static_cast<uint32_t>(us));
+  }
+  v1::SpeculationTotals& totals = *reply.mutable_speculation();
+  totals.set_accepted_tokens(300);
+  totals.set_rejected_rounds(100);
+  totals.set_draft_tokens(500);
+  totals.set_draft_us(500 * 3000);
+  return reply;
+}
+
+TEST(TheoryCommandTest, WhatAnOrchestratorMeasured) {
+  TheoryOptions options = Parse({"--orchestrator=h:1", "--rtt-ms=0.5"}).options;
+  ASSERT_TRUE(options.TakeFrom(Measured()).ok());
+  EXPECT_THAT(TheoryTables(MakeTheoryReport(options)),
+              StartsWith("alpha 0.75: best K 2, 1.20x; break-even draft time 4.75 ms/token\n"));
+  // Before its first report a target has what it told when it was connected.
+  v1::DescribeReply fresh = Measured();
+  v1::Peer& target = *fresh.mutable_peers(0);
+  *target.mutable_welcome()->mutable_cost_curve() = target.load().cost_curve();
+  target.clear_load();
+  options = Parse({"--orchestrator=h:1", "--rtt-ms=0.5"}).options;
+  ASSERT_TRUE(options.TakeFrom(fresh).ok());
+  EXPECT_THAT(TheoryTables(MakeTheoryReport(options)), StartsWith("alpha 0.75: best K 2, 1.20x"));
+  // What a flag gives counts.
+  options = Parse({"--orchestrator=h:1", "--rtt-ms=0.5", "--draft-ms=1"}).options;
+  ASSERT_TRUE(options.TakeFrom(Measured()).ok());
+  EXPECT_THAT(TheoryTables(MakeTheoryReport(options)), StartsWith("alpha 0.75: best K 4, 1.86x"));
+}
+
+TEST(TheoryCommandTest, WhatAnOrchestratorHasNotMeasuredIsNamed) {
+  const auto error = [](const v1::DescribeReply& reply) {
+    TheoryOptions options = Parse({"--orchestrator=h:1"}).options;
+    return std::string(options.TakeFrom(reply).message());
+  };
+  v1::DescribeReply reply = Measured();
+  reply.mutable_peers(0)->set_ready(false);
+  EXPECT_THAT(error(reply), HasSubstr("--target-ms"));
+  reply = Measured();
+  reply.clear_speculation();
+  EXPECT_THAT(error(reply), HasSubstr("--alpha"));
+  reply = Measured();
+  reply.mutable_speculation()->set_draft_tokens(0);
+  EXPECT_THAT(error(reply), HasSubstr("--draft-ms"));
+}
+
 TEST(TheoryCommandTest, TablesFitEightyColumns) {
   const std::string tables =
-      Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0", "--c=0.015", "--c-hat=33.25",
-              "--cost-curve=1:1000000.5,9:99999999", "--draft-us=123456.7", "--rtt-us=12345.6"});
+      Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0",
+              "--cost-curve=1:1000000.5,9:99999999", "--draft-us=123456.7", "--rtt-us=12345.6"}) +
+      Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0", "--c=0.015", "--c-hat=33.25"});
   for (absl::string_view line : absl::StrSplit(tables, '\n')) EXPECT_LE(line.size(), 80u) << line;
 }
 
@@ -122,11 +209,25 @@ TEST(TheoryCommandTest, BadFlagsAreNamedWithTheirRange) {
                                                      {"--cost-curve=1", "rows"},
                                                      {"--cost-curve=2:5,1:6", "must rise"},
                                                      {"--cost-curve=1:5,2:4", "must not fall"},
-                                                     {"--draft-us=5", "--cost-curve"},
-                                                     {"--rtt-us=5", "--cost-curve"}};
+                                                     {"--draft-us=x", "at least 0"},
+                                                     {"--draft-ms=-1", "at least 0"},
+                                                     {"--target-ms=0", "above 0"}};
   for (const auto& [flag, range] : bad) {
     EXPECT_THAT(Error({flag}), AllOf(HasSubstr(flag), HasSubstr(range))) << flag;
   }
+}
+
+TEST(TheoryCommandTest, FlagsThatDoNotGoTogetherAreRefused) {
+  EXPECT_THAT(Error({"--draft-us=5"}), AllOf(HasSubstr("--draft-us"), HasSubstr("--target-ms")));
+  EXPECT_THAT(Error({"--rtt-ms=5"}), AllOf(HasSubstr("--rtt-ms"), HasSubstr("--cost-curve")));
+  EXPECT_THAT(Error({"--target-ms=7", "--cost-curve=1:7"}), HasSubstr("give one"));
+  EXPECT_THAT(Error({"--target-ms=7", "--draft-ms=5", "--draft-us=5"}),
+              AllOf(HasSubstr("--draft-us=5"), HasSubstr("other unit")));
+  EXPECT_THAT(Error({"--target-ms=7", "--c=0.5"}),
+              AllOf(HasSubstr("--c=0.5"), HasSubstr("--draft-ms")));
+  EXPECT_THAT(Error({"--cost-curve=1:7", "--c-hat=0.5"}), HasSubstr("--c-hat=0.5"));
+  EXPECT_THAT(Error({"--token-file=f"}), HasSubstr("--orchestrator"));
+  EXPECT_THAT(Error({"--orchestrator=x"}), HasSubstr("--orchestrator"));
 }
 
 TEST(TheoryCommandTest, CostCurve) {

@@ -85,5 +85,21 @@ TEST(RoundTimeTest, OptimalCandidates) {
   EXPECT_EQ(OptimalCandidates(steps, 0, 7), 0);
 }
 
+// At the break-even time the best speed is 1, and just below it is more.
+TEST(RoundTimeTest, BreakEvenDraftTime) {
+  const auto break_even = [](std::vector<PassTime::Point> points, double round_trip_us) {
+    return BreakEvenDraftMicroseconds({Make(std::move(points)), 0, round_trip_us}, 0.75, 16);
+  };
+  // The round trip is better shared by three draft tokens: (2.734375 x 7 - 3.5 - 7) / 3.
+  EXPECT_NEAR(*break_even({{1, 7000}, {17, 7000}}, 3500), 8640.625 / 3, 1e-6);
+  EXPECT_NEAR(*break_even({{1, 7000}, {17, 7000}}, 500), 4750, 1e-6);
+  EXPECT_FALSE(break_even({{1, 7000}}, 0).has_value()) << "each row as dear as a pass";
+  EXPECT_FALSE(break_even({{1, 7000}, {17, 7000}}, 1e6).has_value());
+  for (double draft_us : {4749.0, 4751.0}) {
+    const RoundTimes times{Make({{1, 7000}, {17, 7000}}), draft_us, 500};
+    EXPECT_EQ(OptimalCandidates(times, 0.75, 16), draft_us < 4750 ? 1 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::theory
