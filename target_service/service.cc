@@ -66,7 +66,7 @@ class ServiceImpl final : public Service, public transport::RawService {
   std::string MetricsText() const override {
     return telemetry::MetricsText(
         watchers_.metrics().Collect(executor_.load(), executor_.active_sequences(),
-                                    executor_.engine_info().switched_off.size()),
+                                    executor_.engine_info()),
         {"target", std::string(base::Version()), context_.welcome.instance_id(), model_name_});
   }
 

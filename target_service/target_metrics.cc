@@ -4,6 +4,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <algorithm>
 #include <string>
 
 #include "common/telemetry/buckets.h"
@@ -94,7 +95,7 @@ void TargetMetrics::StepAnswered(const AnsweredStep& step) {
 }
 
 std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load, size_t active_sequences,
-                                                 size_t switched_off) const {
+                                                 const EngineInfo& engine) const {
   std::vector<MetricFamily> families;
   prometheus::ClientMetric::Histogram passes;
   {
@@ -117,11 +118,19 @@ std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load, size_t ac
                                    "Tokens of the pool that no sequence has reserved",
                                    MetricType::Gauge, static_cast<double>(load.free_tokens())));
   }
+  if (load.has_free_tokens() && engine.pool_tokens > 0) {
+    const double free = static_cast<double>(load.free_tokens());
+    const double used = 1 - free / static_cast<double>(engine.pool_tokens);
+    families.push_back(SingleValue("tandem:target_kv_cache_usage_ratio",
+                                   "Part of the pool that sequences have reserved, 0 to 1",
+                                   MetricType::Gauge, std::clamp(used, 0.0, 1.0)));
+  }
   families.push_back(SingleValue("tandem:target_queued_rows", "Tokens that wait for a pass",
                                  MetricType::Gauge, load.queued_rows()));
   families.push_back(SingleValue("tandem:target_switched_off_paths",
                                  "Faster ways of computing that failed the device's self-check",
-                                 MetricType::Gauge, static_cast<double>(switched_off)));
+                                 MetricType::Gauge,
+                                 static_cast<double>(engine.switched_off.size())));
   return families;
 }
 

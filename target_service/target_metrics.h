@@ -11,6 +11,7 @@
 
 #include "common/concurrency/mutex.h"
 #include "prometheus/metric_family.h"
+#include "target_service/engine/engine.h"
 #include "target_service/pass_observer.h"
 
 namespace prometheus {
@@ -31,10 +32,9 @@ class TargetMetrics final : public PassObserver {
   void PassEnds(const EndedPass& pass) override;
   void StepAnswered(const AnsweredStep& step) override;
 
-  // `load`: as of the device's last look around, with the free slots of anybody. `switched_off`: of
-  // EngineInfo, how many.
+  // `load`: as of the device's last look around, with the free slots of anybody.
   std::vector<prometheus::MetricFamily> Collect(const v1::Load& load, size_t active_sequences,
-                                                size_t switched_off = 0) const;
+                                                const EngineInfo& engine = {}) const;
 
  private:
   mutable concurrency::Mutex mutex_;  // so that no scrape has half of what one call counted

@@ -98,6 +98,7 @@ struct DraftReplyBlock {
   // For kOk. False for a block that builds on an assumption, and for a part of a block.
   bool is_whole = true;
   absl::Duration at_draft;  // from the Advance's arrival there to this answer; zero: unknown
+  absl::Duration queued;    // of at_draft: waiting for the drafting thread
 
   // For kOk. If it is false and no tree was asked for, the block is not served; `message` says what it
   // is.

@@ -96,7 +96,8 @@ DraftReplyBlock FromWire(const internal::v1::Block& block) {
                                    reply.is_whole ? "chain" : "block", " was asked for");
     }
   }
-  reply.at_draft = absl::Microseconds(block.queued_us()) + absl::Microseconds(block.computed_us());
+  reply.queued = absl::Microseconds(block.queued_us());
+  reply.at_draft = reply.queued + absl::Microseconds(block.computed_us());
   return reply;
 }
 

@@ -83,6 +83,7 @@ std::optional<Drafted> Drafting::OnBlock(base::DraftAttempt attempt, DraftReplyB
   const std::optional<absl::Duration> took = link_.OnAnswer(attempt, reply.round);
   if (!took.has_value()) return std::nullopt;
   const absl::Duration at_draft = reply.at_draft;
+  const absl::Duration queued = reply.queued;
   // This is the network time of both ways and all else that the draft does not see. It only
   // shortens the time that the draft is given, so the draft's report need not be true.
   Average(on_the_way_, std::max(*took - at_draft, absl::ZeroDuration()));
@@ -91,6 +92,7 @@ std::optional<Drafted> Drafting::OnBlock(base::DraftAttempt attempt, DraftReplyB
   }
   Drafted drafted = Judge(std::move(reply));
   drafted.at_draft = at_draft;
+  drafted.queued = queued;
   return Answer(std::move(drafted));
 }
 

@@ -33,6 +33,7 @@ struct Drafted {
   // The part of the wait that the draft says it had the Advance. Absent if the draft has not
   // answered.
   std::optional<absl::Duration> at_draft = std::nullopt;
+  absl::Duration queued = absl::ZeroDuration();  // of at_draft: waiting for the drafting thread
 };
 
 // Not thread-safe: used on the request's strand. An event returns a value if a round was waiting

@@ -51,6 +51,7 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
   const absl::Duration at_draft =
       std::clamp(drafted->at_draft.value_or(waited), absl::ZeroDuration(), waited);
   round_.stages.draft += at_draft;
+  round_.draft_queue = std::clamp(drafted->queued, absl::ZeroDuration(), at_draft);
   round_.stages.network += waited - at_draft;
   Verify(*std::move(drafted), now);
 }

@@ -117,6 +117,10 @@ void AddRequests(const Totals& totals, Builder& to) {
                   "From arrival to the end, of requests that ended OK.");
   to.Distribution("request_queue_time_seconds", totals.request_queue_time,
                   "From arrival to admission, of requests that were admitted.");
+  to.Distribution("request_prefill_time_seconds", totals.request_prefill_time,
+                  "From admission to the first decided round, of requests that ended OK.");
+  to.Distribution("request_decode_time_seconds", totals.request_decode_time,
+                  "From the first decided round to the end, of requests that ended OK.");
   to.Distribution("request_prompt_tokens", totals.request_prompt_tokens,
                   "Tokens of a request's prompt, of requests that ended OK.");
   to.Distribution("request_generation_tokens", totals.request_generation_tokens,
@@ -223,6 +227,9 @@ void AddRounds(const Totals& totals, Builder& to) {
       "Times that a text got a draft again after it had lost one; counted when a text ends.");
   to.Distribution("round_seconds", totals.round_seconds,
                   "From a round's beginning to its decision.");
+  to.Distribution("round_draft_queue_seconds", totals.round_draft_queue,
+                  "Of a round's stage draft: waiting for the draft's thread, as the draft says; "
+                  "observed once a round.");
   to.Stages("round_stage_seconds", totals.stage_seconds,
             "A round's time by stage, each observed once a round; they sum up to round_seconds. "
             "draft: waiting for the block; network: waiting, less what the peers report of "

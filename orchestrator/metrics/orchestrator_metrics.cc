@@ -47,6 +47,7 @@ void AddRound(const RoundRecord& round, Totals& to) {
   to.cut_tokens += round.accepted_tokens + 1 - round.tokens;
   to.round_seconds.Observe(round.decided - round.began);
   AddStages(round.stages, to.stage_seconds);
+  to.round_draft_queue.Observe(round.draft_queue);
 }
 
 void AddDrafter(const RoundRecord& round, DrafterCounts& to) {
@@ -101,6 +102,7 @@ class OrchestratorMetrics::Request final : public RequestObserver {
 
   void OnAdmitted(concurrency::Instant at, const v1::Started& /*started*/) override {
     state_ = State::kRunning;
+    admitted_ = at;
     MutexLock lock(metrics_.mutex_);
     --metrics_.totals_.waiting;
     ++metrics_.totals_.running;
@@ -119,6 +121,9 @@ class OrchestratorMetrics::Request final : public RequestObserver {
     if (state_ == State::kRunning) --totals.running;
     if (end.status.ok()) {
       AddSuccess(end, totals);
+      if (first_token_ == concurrency::Instant()) return;
+      totals.request_prefill_time.Observe(first_token_ - admitted_);
+      totals.request_decode_time.Observe(end.at - first_token_);
     } else {
       ++totals.failed[static_cast<size_t>(end.status.code())];
     }
@@ -133,7 +138,8 @@ class OrchestratorMetrics::Request final : public RequestObserver {
   uint32_t prompt_tokens_ = 0;
   std::vector<size_t> slots_;  // by the request's drafters
   State state_ = State::kNew;
-  bool has_token_ = false;  // of any sample
+  concurrency::Instant admitted_;
+  concurrency::Instant first_token_;  // of any sample; the beginning of time: there is none yet
 };
 
 class OrchestratorMetrics::Sample final : public RoundObserver {
@@ -151,8 +157,8 @@ class OrchestratorMetrics::Sample final : public RoundObserver {
       totals.inter_token_latency.ObserveShares(round.decided - *decided_, round.tokens);
     }
     decided_ = round.decided;
-    if (request_.has_token_) return;
-    request_.has_token_ = true;
+    if (request_.first_token_ != concurrency::Instant()) return;
+    request_.first_token_ = round.decided;
     totals.prompt_tokens += request_.prompt_tokens_;
     totals.time_to_first_token.Observe(round.decided - request_.arrived_);
   }

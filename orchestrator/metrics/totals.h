@@ -19,9 +19,11 @@ inline constexpr int kStages = 6;        // those of RoundStages, in its order
 //   generation_tokens = accepted_tokens + rounds - cut_tokens
 //   tree_drafts <= drafts
 //   rounds = drafts + sum of rounds_without_draft = count of round_seconds = count of each stage
+//   sum of round_draft_queue <= sum of stage draft
 //   sum of round_seconds = sum of all stages
 //   count of inter_token_latency = generation_tokens less those of first rounds
-//   count of e2e, request_prompt_tokens, … = sum of succeeded
+//   count of e2e, request_prompt_tokens, request_prefill_time, … = sum of succeeded
+//   queue + prefill + decode time of a request that ended OK = its e2e time
 struct Totals {
   int64_t running = 0;
   int64_t waiting = 0;
@@ -57,11 +59,14 @@ struct Totals {
   Histogram inter_token_latency{TimeScale()};
   Histogram e2e_request_latency{RequestTimeScale()};
   Histogram request_queue_time{RequestTimeScale()};
+  Histogram request_prefill_time{RequestTimeScale()};
+  Histogram request_decode_time{RequestTimeScale()};
   Histogram request_prompt_tokens{NumberScale()};
   Histogram request_generation_tokens{NumberScale()};
   Histogram request_params_n{NumberScale()};
   Histogram request_params_max_tokens{NumberScale()};
   Histogram round_seconds{TimeScale()};
+  Histogram round_draft_queue{TimeScale()};
   std::array<Histogram, kStages> stage_seconds = {Histogram(TimeScale()), Histogram(TimeScale()),
                                                   Histogram(TimeScale()), Histogram(TimeScale()),
                                                   Histogram(TimeScale()), Histogram(TimeScale())};

@@ -22,8 +22,10 @@ struct RoundRecord {
   concurrency::Instant began;
   concurrency::Instant decided;  // the stages sum up to decided - began
   RoundStages stages;
-  uint32_t draft_tokens = 0;     // that were checked; of a tree all nodes
-  uint32_t draft_depth = 0;      // of these, on the longest path; of a chain all
+  absl::Duration
+      draft_queue;            // of stages.draft: waiting for the drafting thread, as the draft says
+  uint32_t draft_tokens = 0;  // that were checked; of a tree all nodes
+  uint32_t draft_depth = 0;   // of these, on the longest path; of a chain all
   uint32_t accepted_tokens = 0;  // of these
   uint32_t node = 0;             // the last accepted one, from 1; 0: none was accepted
   bool tree = false;             // the candidates were a tree

@@ -82,6 +82,9 @@ class Load:
                 replies.append(self.running.request(prompt="The end", stop={"strings": ["a", "e"]}))
                 replies.append(self.running.request(speculation={"fixed": 0}, max_tokens=5))
                 replies.append(self.running.request(samples=2, sampling={"temperature": 1}, seed=3, max_tokens=20))
+                replies.append(self.running.request(speculation={"auto": True, "drafters": ["auto"]}))
+                replies += [self.running.request(cache_scope="ZGFzaGJvYXJk", prompt="Once upon a time " * 20)
+                            for _ in range(2)]
                 for reply in replies:
                     assert reply.ok, reply.output
                 refused = self.running.request(max_tokens=4000000000)
@@ -183,6 +186,8 @@ class DashboardTest(unittest.TestCase):
                  for part in ("bucket", "sum", "count")}
         used = names_in(DASHBOARD.read_text()) | names_in((PROMETHEUS / "rules.yml").read_text())
         self.assertEqual(used - own - parts, set(), "used, but nobody exports it")
+        bases = used | {re.sub("_(bucket|sum|count)$", "", name) for name in used & parts}
+        self.assertEqual(own - bases, set(), "exported, but neither the dashboard nor a rule shows it")
         page, in_tables = self.names_on_the_page()
         self.assertEqual(page - own - parts, set(), "on the page, but nobody exports it")
         said = page | {prefix + name for prefix in PREFIXES for name in in_tables}

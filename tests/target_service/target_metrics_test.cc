@@ -19,10 +19,10 @@ const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
 // "name{labels}" to value.
 using Values = std::map<std::string, double>;
 
-Values Scrape(const Harness& harness, size_t switched_off = 0) {
+Values Scrape(const Harness& harness, const EngineInfo& engine = {}) {
   const std::string text =
       prometheus::TextSerializer().Serialize(harness.watchers->metrics().Collect(
-          harness.device->load(), harness.device->active_sequences(), switched_off));
+          harness.device->load(), harness.device->active_sequences(), engine));
   Values values;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (line[0] == '#') continue;
@@ -61,7 +61,9 @@ TEST(TargetMetricsTest, AllIsThereBeforeAnythingHappens) {
                            "active_sequences", "queued_rows", "switched_off_paths"}) {
     EXPECT_EQ(values.at(absl::StrCat("tandem:target_", name)), 0) << name;
   }
-  EXPECT_EQ(Scrape(Target().harness, 2).at("tandem:target_switched_off_paths"), 2);
+  EngineInfo engine;
+  engine.switched_off = {"flash", "flash-graphs"};
+  EXPECT_EQ(Scrape(Target().harness, engine).at("tandem:target_switched_off_paths"), 2);
   EXPECT_EQ(values.at("tandem:target_free_slots"), 64);
   for (const char* name : {"pass_seconds", "pass_rows", "pass_sequences", "step_queue_seconds",
                            "step_compute_seconds"}) {
@@ -131,6 +133,29 @@ TEST(TargetMetricsTest, CountsWhatWasDone) {
   EXPECT_EQ(value("active_sequences"), 2);
   EXPECT_EQ(value("free_slots"), 62);
   EXPECT_EQ(value("queued_rows"), 0);
+}
+
+TEST(TargetMetricsTest, ThePoolsUseIsARatio) {
+  TargetMetrics metrics;
+  const auto ratio = [&](std::optional<uint64_t> free_tokens, int64_t pool_tokens) {
+    v1::Load load;
+    if (free_tokens.has_value()) load.set_free_tokens(*free_tokens);
+    EngineInfo engine;
+    engine.pool_tokens = pool_tokens;
+    std::optional<double> value;
+    for (const prometheus::MetricFamily& family : metrics.Collect(load, 0, engine)) {
+      if (family.name == "tandem:target_kv_cache_usage_ratio") {
+        value = family.metric.at(0).gauge.value;
+      }
+    }
+    return value;
+  };
+  EXPECT_EQ(ratio(1000, 1000), 0);
+  EXPECT_EQ(ratio(250, 1000), 0.75);
+  EXPECT_EQ(ratio(0, 1000), 1);
+  EXPECT_EQ(ratio(1016, 1000), 0) << "whole pages may be a little more";
+  EXPECT_EQ(ratio(std::nullopt, 1000), std::nullopt);
+  EXPECT_EQ(ratio(0, 0), std::nullopt) << "the engine does not say";
 }
 
 TEST(TargetMetricsTest, TellsWhatWaits) {

@@ -76,13 +76,19 @@ std::vector<std::string> BrokenIdentities(const testing::Scrape& scrape) {
   const double seconds = check.Sum("round_seconds_sum");
   check.Equal("sum of the stages = sum of the rounds", check.Sum("round_stage_seconds_sum"),
               seconds, 1e-9 * std::max(1.0, seconds));
+  check.Equal("count of the draft's queue = rounds", check.Sum("round_draft_queue_seconds_count"),
+              rounds);
+  check.AtMost("the draft's queue <= stage draft", check.Sum("round_draft_queue_seconds_sum"),
+               check.Of("round_stage_seconds_sum", {{"stage", "draft"}}));
   check.Equal("count of inter_token_latency = tokens of later rounds",
               check.Sum("inter_token_latency_seconds_count"), tokens - first_rounds);
 
   check.Equal("count of end-to-end times = succeeded",
               check.Sum("e2e_request_latency_seconds_count"), succeeded);
-  for (const char* name : {"request_prompt_tokens_count", "request_generation_tokens_count",
-                           "request_params_n_count", "request_params_max_tokens_count"}) {
+  for (const char* name :
+       {"request_prompt_tokens_count", "request_generation_tokens_count", "request_params_n_count",
+        "request_params_max_tokens_count", "request_prefill_time_seconds_count",
+        "request_decode_time_seconds_count"}) {
     check.Equal(absl::StrCat(name, " = succeeded"), check.Sum(name), succeeded);
   }
   check.AtMost("tokens of succeeded requests <= all", check.Sum("request_generation_tokens_sum"),

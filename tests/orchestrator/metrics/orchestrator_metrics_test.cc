@@ -162,6 +162,30 @@ TEST(OrchestratorMetrics, TokensBehindAStopStringAreCut) {
   FAIL() << "no such stop string in " << whole.reader.text;
 }
 
+TEST(OrchestratorMetrics, QueuePrefillAndDecodeAreTheWholeRequest) {
+  OrchestratorMetrics metrics;
+  Watched request(metrics, SmallRequest(4));
+  request.harness->target.step_time = absl::Milliseconds(10);
+  request.harness->draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock& block) {
+    request.harness->clock.Advance(absl::Milliseconds(5));
+    block.at_draft = absl::Milliseconds(4);
+    block.queued = absl::Milliseconds(3);
+    return FakeDraft::Do::kAnswer;
+  };
+  ASSERT_TRUE(request.Run().status.ok());
+  const testing::Scrape scrape = ScrapeOf(metrics);
+  const double prefill = scrape.Value("tandem:request_prefill_time_seconds_sum");
+  const double decode = scrape.Value("tandem:request_decode_time_seconds_sum");
+  const double rounds = scrape.Value("tandem:rounds_total");
+  EXPECT_GT(rounds, 2);
+  EXPECT_GT(decode, prefill);
+  EXPECT_NEAR(prefill + decode + scrape.Value("tandem:request_queue_time_seconds_sum"),
+              scrape.Value("tandem:e2e_request_latency_seconds_sum"), 1e-9);
+  const double drafts = scrape.Value("tandem:spec_decode_num_drafts_total");
+  EXPECT_GT(drafts, 0);
+  EXPECT_NEAR(scrape.Value("tandem:round_draft_queue_seconds_sum"), 0.003 * drafts, 1e-9);
+}
+
 TEST(OrchestratorMetrics, CausesOfRoundsWithoutADraft) {
   OrchestratorMetrics metrics;
   {
