@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "client/bench/conversations.h"
 #include "client/bench/load_json.h"
 #include "client/bench/load_report.h"
 #include "client/bench/options.h"
@@ -26,24 +27,41 @@
 namespace tandem::client {
 namespace {
 
-absl::StatusOr<std::vector<std::string>> Prompts(const BenchOptions& options) {
-  std::vector<std::string> prompts = BuiltInPrompts();
-  if (!options.prompts_file.empty()) {
-    std::ifstream stream(options.prompts_file, std::ios::binary);
-    if (!stream.is_open()) {
-      return absl::NotFoundError(
-          absl::StrCat("--prompts-file=", options.prompts_file, ": cannot be opened"));
-    }
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
-    TANDEM_ASSIGN_OR_RETURN(prompts, ParsePrompts(text, options.prompts_file));
+absl::StatusOr<std::string> Contents(const char* flag, const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream.is_open()) {
+    return absl::NotFoundError(absl::StrCat("--", flag, "=", path, ": cannot be opened"));
   }
-  if (options.prompts > 0 && options.prompts < prompts.size()) prompts.resize(options.prompts);
-  return prompts;
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+// Requests with a prompt, and nothing else.
+absl::StatusOr<std::vector<v1::GenerateRequest>> Prompts(const BenchOptions& options) {
+  std::vector<v1::GenerateRequest> requests;
+  if (!options.chat_file.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(const std::string text, Contents("chat", options.chat_file));
+    TANDEM_ASSIGN_OR_RETURN(std::vector<v1::Conversation> conversations,
+                            ParseConversations(text, options.chat_file));
+    for (v1::Conversation& one : conversations) {
+      *requests.emplace_back().mutable_conversation() = std::move(one);
+    }
+  } else {
+    std::vector<std::string> prompts = BuiltInPrompts();
+    if (!options.prompts_file.empty()) {
+      TANDEM_ASSIGN_OR_RETURN(const std::string text,
+                              Contents("prompts-file", options.prompts_file));
+      TANDEM_ASSIGN_OR_RETURN(prompts, ParsePrompts(text, options.prompts_file));
+    }
+    for (std::string& prompt : prompts) requests.emplace_back().set_text(std::move(prompt));
+  }
+  if (options.prompts > 0 && options.prompts < requests.size()) requests.resize(options.prompts);
+  return requests;
 }
 
 // Prints the results. After an error it prints the results of a load so far. DATA_LOSS means that
 // some requests failed.
-absl::Status RunAndPrint(const BenchOptions& options, const std::vector<std::string>& prompts,
+absl::Status RunAndPrint(const BenchOptions& options,
+                         const std::vector<v1::GenerateRequest>& prompts,
                          v1::Generation::StubInterface& stub) {
   if (options.idle) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<IdlePair> pairs, RunIdle(options, prompts, stub));
@@ -77,7 +95,7 @@ int RunBench(absl::Span<const std::string> args) {
   flags::FlagSet flags("tandem bench",
                        "Compares requests with and without a draft, one or many at once.");
   options.AddTo(flags);
-  std::vector<std::string> prompts;
+  std::vector<v1::GenerateRequest> prompts;
   const auto check = [&]() -> absl::Status {
     TANDEM_RETURN_IF_ERROR(options.Validate());
     TANDEM_ASSIGN_OR_RETURN(prompts, Prompts(options));

@@ -42,6 +42,10 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Requests");
   flags.Text("prompts-file", &prompts_file,
              "one prompt a line, or JSON lines with \"prompt\"; built-in prompts when absent");
+  flags.Text(
+      "chat", &chat_file,
+      "JSON lines with \"messages\" as OpenAI has them, one conversation per line, which the "
+      "model's chat template makes prompts of; an answer ends where the model ends it");
   flags.Number("prompts", &prompts, 0, 1 << 20, "only the first so many; 0 = all");
   flags.Number("max-tokens", &max_tokens, 2, UINT32_MAX, "output tokens a request");
   flags.Number("repeats", &repeats, 1, 1000,
@@ -83,6 +87,9 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
 absl::Status BenchOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(orchestrator.Validate());
   const bool load = !concurrency.empty();
+  if (!chat_file.empty() && !prompts_file.empty()) {
+    return absl::InvalidArgumentError("--chat and --prompts-file both name the prompts; give one");
+  }
   if (load && idle) {
     return absl::InvalidArgumentError("--idle and --concurrency are two benchmarks; give one");
   }

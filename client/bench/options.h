@@ -22,6 +22,7 @@ namespace tandem::client {
 struct BenchOptions {
   OrchestratorFlags orchestrator;
   std::string prompts_file;  // empty: built-in prompts
+  std::string chat_file;     // conversations in their place; empty: none
   uint64_t prompts = 0;      // number of prompts, from the first; 0 = all
   uint64_t max_tokens = 64;
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle

@@ -21,12 +21,16 @@ std::string Row(absl::string_view name, const Spread& spread, const char* unit) 
                          spread.max, unit);
 }
 
+double DraftedRounds(const v1::AcceptanceRecord& record) {
+  double rounds = record.rounds();
+  for (const v1::CausedRounds& caused : record.rounds_without_draft()) rounds -= caused.rounds();
+  return rounds;
+}
+
 // Sums over all requests, from which the rates of the whole follow.
 struct RequestSums {
   double rounds = 0;
   double tokens = 0;
-  double verify_us = 0;
-  double draft_us = 0;
   double drafted_rounds = 0;
   v1::AcceptanceRecord record;  // drafted, accepted and rejected_rounds only
 
@@ -34,16 +38,29 @@ struct RequestSums {
     const v1::AcceptanceRecord& more = last.speculation();
     rounds += more.rounds();
     tokens += last.usage().completion_tokens();
-    verify_us += static_cast<double>(last.timing().verify_us());
-    draft_us += static_cast<double>(last.timing().draft_us());
-    drafted_rounds += more.rounds();
-    for (const v1::CausedRounds& caused : more.rounds_without_draft()) {
-      drafted_rounds -= caused.rounds();
-    }
+    drafted_rounds += DraftedRounds(more);
     record.set_draft_tokens(record.draft_tokens() + more.draft_tokens());
     record.set_accepted_tokens(record.accepted_tokens() + more.accepted_tokens());
     record.set_rejected_rounds(record.rejected_rounds() + more.rejected_rounds());
     record.set_tree_rounds(record.tree_rounds() + more.tree_rounds());
+  }
+};
+
+// The times of a round of each request, in milliseconds. The first round, in which the target reads the prompt, is left
+// out. What disturbs a few requests moves no median.
+struct RoundTimes {
+  std::vector<double> drafts;
+  std::vector<double> rest;
+
+  void Add(const v1::Last& last) {
+    const v1::AcceptanceRecord& record = last.speculation();
+    if (record.rounds() < 2) return;
+    const auto draft_us = static_cast<double>(last.timing().draft_us());
+    const double all_us = static_cast<double>(last.timing().total_us()) -
+                          static_cast<double>(last.timing().first_token_us());
+    const double drafted = DraftedRounds(record);
+    if (drafted > 0) drafts.push_back(draft_us / drafted / 1000);
+    rest.push_back(std::max(0.0, all_us - draft_us) / (record.rounds() - 1) / 1000);
   }
 };
 
@@ -54,10 +71,12 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs, const BenchMode& aga
   report.pairs = static_cast<int>(pairs.size());
   report.against = against;
   std::vector<double> reference, request, ratios;
-  RequestSums reference_sums, request_sums;
+  RequestSums request_sums;
+  RoundTimes reference_times, request_times;
   for (const BenchPair& pair : pairs) {
-    reference_sums.Add(pair.reference);
     request_sums.Add(pair.request);
+    reference_times.Add(pair.reference);
+    request_times.Add(pair.request);
     const double a = MillisecondsPerToken(pair.reference);
     const double b = MillisecondsPerToken(pair.request);
     if (a == 0 || b == 0) continue;  // a text of one token has no time between tokens
@@ -72,9 +91,9 @@ BenchReport MakeReport(const std::vector<BenchPair>& pairs, const BenchMode& aga
   report.tokens_per_pass = Ratio(request_sums.tokens, request_sums.rounds);
   report.alpha_hat = AlphaHat(request_sums.record);
   report.candidates = Ratio(request_sums.record.draft_tokens(), request_sums.drafted_rounds);
-  report.draft_step = Ratio(request_sums.draft_us, request_sums.drafted_rounds) / 1000;
-  report.verify_step = Ratio(request_sums.verify_us, request_sums.rounds) / 1000;
-  report.plain_step = Ratio(reference_sums.verify_us, reference_sums.rounds) / 1000;
+  report.draft_step = SpreadOf(std::move(request_times.drafts)).median;
+  report.verify_step = SpreadOf(std::move(request_times.rest)).median;
+  report.plain_step = SpreadOf(std::move(reference_times.rest)).median;
   if (request_sums.record.tree_rounds() > 0 || !against.off()) return report;
   report.expected_tokens = theory::ExpectedTokens(report.alpha_hat, report.candidates);
   report.predicted_ratio =
@@ -100,7 +119,7 @@ std::string ReportTable(const BenchReport& report) {
   absl::StrAppendFormat(&text,
                         "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
                         report.tokens_per_pass, report.alpha_hat, report.candidates);
-  absl::StrAppendFormat(&text, "  steps: draft %.3f ms, verify %.3f ms, %s %.3f ms\n",
+  absl::StrAppendFormat(&text, "  medians of a round: draft %.3f ms, verify %.3f ms, %s %.3f ms\n",
                         report.draft_step, report.verify_step,
                         alone ? "plain" : report.against.Name(), report.plain_step);
   if (report.predicted_ratio.has_value()) {

@@ -31,10 +31,11 @@ struct BenchReport {
   std::optional<MeanFactor> mean_ratio;
   double tokens_per_pass = 0;  // of the request, as all that follow
   double alpha_hat = 0;
-  double candidates = 0;   // K: draft tokens in a round that had a draft
+  double candidates = 0;  // K: draft tokens in a round that had a draft
+  // Medians over the requests, of their rounds but the first:
   double draft_step = 0;   // t_draft: wait for the block, in a round that had a draft
-  double verify_step = 0;  // t_verify: wait for the verdict
-  double plain_step = 0;   // t: wait for the reference's verdict
+  double verify_step = 0;  // t_verify: the rest of a round
+  double plain_step = 0;   // t: a round of the reference, without waiting for drafts
   // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1, and E t / (t_draft + t_verify). The
   // equation is one of chains. Absent where some block was a tree, and where the reference had drafts.
   std::optional<double> expected_tokens;

@@ -30,11 +30,12 @@ void ShowProgress(const std::string& line, bool last) {
   }
 }
 
-v1::GenerateRequest MakeRequest(const BenchOptions& options, const std::string& prompt) {
-  v1::GenerateRequest request;
-  request.set_text(prompt);
+v1::GenerateRequest MakeRequest(const BenchOptions& options, const v1::GenerateRequest& prompt) {
+  v1::GenerateRequest request = prompt;
   request.set_max_tokens(static_cast<uint32_t>(options.max_tokens));
-  request.mutable_stop()->set_ignore_eos(true);  // all write equally much
+  // All write equally much; but behind the end of an answer a chat model writes what it is never
+  // served for, and a draft guesses that too well.
+  request.mutable_stop()->set_ignore_eos(!prompt.has_conversation());
   options.sampling.Apply(request);
   return request;
 }
@@ -44,13 +45,13 @@ class Pairs {
   Pairs(const BenchOptions& options, v1::Generation::StubInterface& stub)
       : options_(options), stub_(stub) {}
 
-  absl::StatusOr<BenchReport> Run(const std::vector<std::string>& prompts) {
+  absl::StatusOr<BenchReport> Run(const std::vector<v1::GenerateRequest>& prompts) {
     std::vector<BenchPair> pairs;
     // One of each that does not count: pools, caches and peers get warm.
     TANDEM_RETURN_IF_ERROR(RunPair(prompts[0], false).status());
     const size_t all = prompts.size() * options_.repeats;
     for (uint64_t repeat = 0; repeat < options_.repeats; ++repeat) {
-      for (const std::string& prompt : prompts) {
+      for (const v1::GenerateRequest& prompt : prompts) {
         TANDEM_ASSIGN_OR_RETURN(BenchPair pair, RunPair(prompt, pairs.size() % 2 == 1));
         pairs.push_back(std::move(pair));
         if (isatty(STDERR_FILENO) == 0 && pairs.size() % prompts.size() != 0) continue;
@@ -64,7 +65,7 @@ class Pairs {
   }
 
  private:
-  absl::StatusOr<BenchPair> RunPair(const std::string& prompt, bool turned) {
+  absl::StatusOr<BenchPair> RunPair(const v1::GenerateRequest& prompt, bool turned) {
     const v1::GenerateRequest request = MakeRequest(options_, prompt);
     v1::GenerateRequest reference = request;
     options_.Against().Apply(reference);
@@ -132,12 +133,12 @@ absl::Status BeSilent(absl::Duration silence) {
 }  // namespace
 
 absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
-                                     const std::vector<std::string>& prompts,
+                                     const std::vector<v1::GenerateRequest>& prompts,
                                      v1::Generation::StubInterface& stub) {
   return Pairs(options, stub).Run(prompts);
 }
 
-absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
+absl::Status RunLoad(const BenchOptions& options, const std::vector<v1::GenerateRequest>& prompts,
                      std::vector<LoadTable>& tables) {
   const std::vector<BenchMode> modes = options.Modes();
   // The files were valid a moment ago, for the first connection.
@@ -184,7 +185,7 @@ absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>
 }
 
 absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,
-                                              const std::vector<std::string>& prompts,
+                                              const std::vector<v1::GenerateRequest>& prompts,
                                               v1::Generation::StubInterface& stub) {
   std::vector<IdlePair> pairs;
   absl::Status status;

@@ -14,19 +14,21 @@
 
 namespace tandem::client {
 
+// `prompts` everywhere: requests with a prompt and nothing else, at least one.
+
 // Runs each prompt without a draft and then with one. Returns the first failure.
 absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
-                                     const std::vector<std::string>& prompts,
+                                     const std::vector<v1::GenerateRequest>& prompts,
                                      v1::Generation::StubInterface& stub);
 
 // Adds a table for each concurrency to `tables`. After an error the tables hold the runs until
 // then. Failed requests are counted in the tables and are no error. It is an error when no request
 // of a run ended well; CANCELLED follows a signal.
-absl::Status RunLoad(const BenchOptions& options, const std::vector<std::string>& prompts,
+absl::Status RunLoad(const BenchOptions& options, const std::vector<v1::GenerateRequest>& prompts,
                      std::vector<LoadTable>& tables);
 
 absl::StatusOr<std::vector<IdlePair>> RunIdle(const BenchOptions& options,
-                                              const std::vector<std::string>& prompts,
+                                              const std::vector<v1::GenerateRequest>& prompts,
                                               v1::Generation::StubInterface& stub);
 
 }  // namespace tandem::client

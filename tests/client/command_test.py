@@ -234,6 +234,19 @@ class Commands(unittest.TestCase):
         done = self.run_tandem("theory", "--orchestrator=127.0.0.1:1", code=1)
         self.assertIn("no orchestrator answers at 127.0.0.1:1", done.stderr)
 
+    def test_bench_of_conversations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "chats.jsonl"
+            file.write_text('{"messages": [{"role": "system", "content": "Be brief."}, '
+                            '{"role": "user", "content": "The city was"}]}\n')
+            words = ("bench", self.orchestrator, f"--chat={file}", "--repeats=1", "--max-tokens=24", "--json")
+            told = json.loads(self.run_tandem(*words, "--draft-tokens=3").stdout)
+            self.assertEqual(told["pairs"], 1)
+            self.assertGreater(told["alpha_hat"], 0)
+            file.write_text('\n{"messages": [{"content": "The city was"}]}\n')
+            self.assertIn(f"{file}:2: messages[0].role is missing", self.run_tandem(*words, code=2).stderr)
+            self.assertIn("give one", self.run_tandem(*words, f"--prompts-file={file}", code=2).stderr)
+
     def tokenize(self, *words, **options):
         return self.run_tandem("tokenize", self.orchestrator, *words, **options)
 
