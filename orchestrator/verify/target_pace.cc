@@ -9,7 +9,8 @@ namespace {
 // Before anything was measured: a large model on few cores.
 constexpr absl::Duration kFirstRound = absl::Milliseconds(250);
 constexpr absl::Duration kFirstPerToken = absl::Milliseconds(10);
-constexpr double kWeight = 0.2;  // of a new measurement
+constexpr double kWeight = 0.2;       // of a new measurement
+constexpr double kRemembered = 0.99;  // of the slowest round, with each further one
 
 bool IsCurve(const std::vector<TargetPace::CostPoint>& points) {
   return points.size() <= TargetPace::kMaxCostPoints &&
@@ -36,6 +37,7 @@ void TargetPace::Answered(uint32_t rows, absl::Duration elapsed) {
   ++answers_;
   if (rows <= kRoundRows) {
     Average(elapsed, round_);
+    slowest_ = std::max(elapsed, slowest_ * kRemembered);
   } else {
     Average(elapsed / rows, per_token_);
   }
@@ -102,7 +104,8 @@ absl::Duration TargetPace::Expected(uint32_t rows, concurrency::Instant now) con
   concurrency::MutexLock lock(mutex_);
   // What the target reports as waiting may be ours; what it computes just now is not reported.
   const uint64_t all = std::max(Queued(now), rows_under_way_) + rows;
-  const absl::Duration reported = curve_.empty() ? ByOwnTimes(all) : std::max(ByCurve(all), round_);
+  const absl::Duration least = std::max(round_, slowest_ / 2);
+  const absl::Duration reported = std::max(curve_.empty() ? ByOwnTimes(all) : ByCurve(all), least);
   return std::min(reported, std::max(kMaxReportedTime, ByOwnTimes(rows_under_way_ + rows)));
 }
 

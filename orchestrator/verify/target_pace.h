@@ -73,7 +73,8 @@ class TargetPace {
 
   // How long a Step of `rows` should take behind all rows that are on their way, ours and those of
   // the reported queue. It uses the cost curve, and is never less than the measured time of a
-  // round. Without a curve it uses measured times, and is generous while nothing is known. What
+  // round, and half of that of the slowest of late: a machine that was disturbed will be again.
+  // Without a curve it uses measured times, and is generous while nothing is known. What
   // reports add to that is bounded by kMaxReportedTime.
   absl::Duration Expected(uint32_t rows, concurrency::Instant now) const;
 
@@ -89,6 +90,7 @@ class TargetPace {
   std::string process_ TANDEM_GUARDED_BY(mutex_);
   uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   absl::Duration round_ TANDEM_GUARDED_BY(mutex_);      // moving average; zero: unknown
+  absl::Duration slowest_ TANDEM_GUARDED_BY(mutex_);    // round, forgotten with time
   absl::Duration per_token_ TANDEM_GUARDED_BY(mutex_);  // moving average; zero: unknown
   uint64_t rows_under_way_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint64_t rows_since_report_ TANDEM_GUARDED_BY(mutex_) = 0;  // rows sent since the last report

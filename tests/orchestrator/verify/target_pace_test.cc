@@ -33,6 +33,24 @@ TEST(TargetPace, AverageOfRounds) {
   EXPECT_EQ(pace.Expected(5, kNow), pace.Round());
 }
 
+// A loaded machine stops a pass for a moment now and then. The next one may last as long, or longer.
+TEST(TargetPace, ASlowRoundIsExpectedAgainForAWhile) {
+  TargetPace pace;
+  pace.Reported(0, {{1, absl::Milliseconds(20)}, {8, absl::Milliseconds(30)}}, kNow);
+  const auto answered = [&](absl::Duration elapsed) {
+    pace.Submitted(1);
+    pace.Answered(1, elapsed);
+  };
+  for (int i = 0; i < 50; ++i) answered(absl::Milliseconds(20));
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(pace.Expected(1, kNow)), 20, 0.01);
+  answered(absl::Milliseconds(400));
+  for (int i = 0; i < 30; ++i) answered(absl::Milliseconds(20));
+  EXPECT_LT(pace.Round(), absl::Milliseconds(21)) << "it counts for little in the average";
+  EXPECT_GT(pace.Expected(1, kNow), absl::Milliseconds(140));
+  for (int i = 0; i < 300; ++i) answered(absl::Milliseconds(20));
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(pace.Expected(1, kNow)), 20, 0.01);
+}
+
 TEST(TargetPace, LongStepsPriceATokenAndLeaveTheRoundAlone) {
   TargetPace pace;
   pace.Submitted(5);
