@@ -12,8 +12,10 @@ namespace tandem::transport {
 namespace {
 
 constexpr int kReserve = 128;
-// A look costs a system call a connection, so it is not taken with every caller that is refused.
+// A look costs a system call a connection, so not all are looked at with every caller that finds the
+// port full.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
+constexpr size_t kLookAtOnce = 64;
 
 }  // namespace
 
@@ -34,9 +36,14 @@ bool ConnectionLimit::Admit(int socket, absl::Time now) {
 
 bool ConnectionLimit::HasRoom(int socket, absl::Time now) {
   if (socket >= max_descriptor_) return false;
-  if (open_.size() >= max_connections_ && now - looked_ >= kLookAgain) {
-    looked_ = now;
-    ForgetClosed();
+  if (open_.size() >= max_connections_) {
+    if (now - looked_ >= kLookAgain) {
+      looked_ = now;
+      next_ = 0;
+      ForgetClosed(open_.size());
+    } else {
+      ForgetClosed(kLookAtOnce);
+    }
   }
   return open_.size() < max_connections_;
 }
@@ -47,12 +54,15 @@ void ConnectionLimit::Forget(int socket) {
               open_.end());
 }
 
-void ConnectionLimit::ForgetClosed() {
-  open_.erase(std::remove_if(open_.begin(), open_.end(),
-                             [](const Connection& one) {
-                               return one.inode == 0 || InodeOf(one.socket) != one.inode;
-                             }),
-              open_.end());
+void ConnectionLimit::ForgetClosed(size_t most) {
+  if (next_ >= open_.size()) next_ = 0;
+  const auto begin = open_.begin() + static_cast<ptrdiff_t>(next_);
+  const auto end = begin + static_cast<ptrdiff_t>(std::min(most, open_.size() - next_));
+  const auto kept = std::remove_if(begin, end, [](const Connection& one) {
+    return one.inode == 0 || InodeOf(one.socket) != one.inode;
+  });
+  next_ = static_cast<size_t>(kept - open_.begin());
+  open_.erase(kept, end);
 }
 
 int MaxDescriptors() {

@@ -34,12 +34,14 @@ class ConnectionLimit {
     ino_t inode = 0;
   };
 
-  void ForgetClosed();
+  // Looks at so many, from next_ on.
+  void ForgetClosed(size_t most);
 
   const size_t max_connections_;
   const int max_descriptor_;
   std::vector<Connection> open_;  // and some that were closed since the last look
   absl::Time looked_ = absl::InfinitePast();
+  size_t next_ = 0;
 };
 
 // What makes an open socket different from all others. 0: it is closed.

@@ -35,6 +35,27 @@ TEST(ConnectionLimit, AClosedConnectionMakesRoomForAnother) {
   EXPECT_FALSE(limit.Admit(MakeSocket().fd(), now));
 }
 
+TEST(ConnectionLimit, ThoseThatCloseBetweenTwoLooksMakeRoomAtOnce) {
+  ConnectionLimit limit(3, kAnyDescriptor);
+  const absl::Time now = absl::UnixEpoch();
+  std::vector<base::Socket> open;
+  for (int i = 0; i < 3; ++i) {
+    open.push_back(MakeSocket());
+    EXPECT_TRUE(limit.Admit(open.back().fd(), now));
+  }
+  const base::Socket one_more = MakeSocket();
+  EXPECT_FALSE(limit.Admit(one_more.fd(), now));
+  open.pop_back();
+  EXPECT_TRUE(limit.Admit(one_more.fd(), now));
+  EXPECT_FALSE(limit.Admit(MakeSocket().fd(), now));
+  open.clear();
+  for (int i = 0; i < 2; ++i) {
+    open.push_back(MakeSocket());
+    EXPECT_TRUE(limit.Admit(open.back().fd(), now)) << i;
+  }
+  EXPECT_FALSE(limit.Admit(MakeSocket().fd(), now));
+}
+
 TEST(ConnectionLimit, ADescriptorThatIsUsedAgainIsAnotherConnection) {
   ConnectionLimit limit(1, kAnyDescriptor);
   absl::Time now = absl::UnixEpoch();
