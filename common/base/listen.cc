@@ -1,10 +1,12 @@
 #include "common/base/listen.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -105,6 +107,25 @@ sockaddr_storage BoundAddress(const Socket& socket) {
   TANDEM_CHECK(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&bound), &size) == 0)
       << std::strerror(errno);
   return bound;
+}
+
+std::string PeerName(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "gone";
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    const in6_addr& host = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(&host)) {
+      inet_ntop(AF_INET6, &host, text.data(), text.size());
+      return absl::StrCat("ipv6:%5B", text.data(), "%5D:", PortOf(address));
+    }
+    inet_ntop(AF_INET, &host.s6_addr[12], text.data(), text.size());
+  } else {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(),
+              text.size());
+  }
+  return absl::StrCat("ipv4:", text.data(), ":", PortOf(address));
 }
 
 int PortOf(const sockaddr_storage& address) {

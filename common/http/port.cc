@@ -1,6 +1,5 @@
 #include "common/http/port.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -39,27 +38,6 @@ constexpr int kEvents = 256;  // at a time
 constexpr int kSendBuffer = 64 << 10;
 constexpr int kProbeSeconds = 10;
 constexpr absl::Duration kTick = absl::Milliseconds(250);  // between looks at who is late
-
-// "ipv4:10.0.0.7:41234", as gRPC writes it.
-std::string Peer(const Socket& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "gone";
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET6) {
-    const in6_addr& host = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&host)) {
-      inet_ntop(AF_INET, &host.s6_addr[12], text.data(), text.size());
-    } else {
-      inet_ntop(AF_INET6, &host, text.data(), text.size());
-      return absl::StrCat("ipv6:[", text.data(), "]:", base::PortOf(address));
-    }
-  } else {
-    const in_addr& host = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
-    inet_ntop(AF_INET, &host, text.data(), text.size());
-  }
-  return absl::StrCat("ipv4:", text.data(), ":", base::PortOf(address));
-}
 
 }  // namespace
 
@@ -158,7 +136,7 @@ class Port::Loop {
       tls = tls_->Accept(socket.fd());
       if (tls == nullptr) return;
     }
-    std::string client = Peer(socket);
+    std::string client = base::PeerName(socket.fd());
     const uint64_t id = ++last_id_;
     auto connection = std::make_unique<Connection>(
         id, SocketStream(std::move(socket), std::move(tls)), std::move(client), parts_, now);

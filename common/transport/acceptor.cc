@@ -201,8 +201,8 @@ class Acceptor::Loop {
     const int closed = options_.make_room == nullptr ? -1 : options_.make_room();
     if (closed < 0) return false;
     gave_way_.About(absl::StrCat("all ", options_.max_connections,
-                                 " connections are taken, or the descriptors for them: the one "
-                                 "that was silent the longest was closed"));
+                                 " connections are taken, or the descriptors for them: one that "
+                                 "was silent was closed"));
     limit_.Forget(closed);
     return true;
   }

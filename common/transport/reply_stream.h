@@ -32,6 +32,7 @@ class ReplyStream final
 
  private:
   void OnReadDone(bool ok) override {
+    this->CountRead(incoming_.Length());
     In request;
     absl::Status status = ok ? Receive(incoming_, request)
                              : absl::InvalidArgumentError("the call came without its request");

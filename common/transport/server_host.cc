@@ -7,6 +7,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,7 @@
 #include "common/transport/acceptor.h"
 #include "common/transport/channel.h"
 #include "common/transport/connection_limit.h"
+#include "common/transport/connection_watch.h"
 #include "common/transport/idle_guard.h"
 #include "common/transport/port_watch.h"
 #include "grpc/health/v1/health.pb.h"
@@ -34,6 +36,8 @@ namespace {
 constexpr char kLiveness[] = "liveness";
 
 constexpr absl::Duration kHandshake = absl::Seconds(10);
+// So long a connection may hold a thread of gRPC's.
+constexpr absl::Duration kLookForFloods = absl::Milliseconds(500);
 // A probe of health is over long before.
 constexpr absl::Duration kAdminIdle = absl::Minutes(1);
 constexpr uint32_t kAdminConnections = 128;  // of gRPC's; a probe has one
@@ -130,11 +134,14 @@ absl::Status ServerHost::Listen() {
       Acceptor::Start(
           {.listeners = std::move(listeners),
            .max_connections = options_.max_connections,
-           .take = [entry = std::move(entry)](int socket) {
-             grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-             connection.fd = socket;
-             entry->HandleNewConnection(&connection);
-           }}));
+           .take =
+               [entry = std::move(entry), connections = connections_.get()](int socket) {
+                 connections->Add(socket);
+                 grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+                 connection.fd = socket;
+                 entry->HandleNewConnection(&connection);
+               },
+           .make_room = [connections = connections_.get()] { return connections->EndSilent(); }}));
   port_ = acceptor_->port();
   return absl::OkStatus();
 }
@@ -166,21 +173,27 @@ absl::Status ServerHost::ListenForAdmin() {
   }
   const auto limit = std::make_shared<ConnectionLimit>(kAdminConnections, MaxDescriptors());
   TANDEM_ASSIGN_OR_RETURN(
-      admin_entry_, admin::AdminPort::Start({.address = std::move(address),
-                                             .metrics = std::move(metrics),
-                                             .http2 = [admin = admin_.get(), limit](int socket) {
-                                               if (!limit->Admit(socket, absl::Now())) {
-                                                 const base::Socket refused(socket);  // closes it
-                                                 return;
-                                               }
-                                               grpc::AddInsecureChannelFromFd(admin, socket);
-                                             }}));
+      admin_entry_,
+      admin::AdminPort::Start(
+          {.address = std::move(address),
+           .metrics = std::move(metrics),
+           .http2 = [admin = admin_.get(), limit, connections = connections_.get()](int socket) {
+             if (!limit->Admit(socket, absl::Now())) {
+               const base::Socket refused(socket);  // closes it
+               return;
+             }
+             connections->Add(socket);
+             grpc::AddInsecureChannelFromFd(admin, socket);
+           }}));
   admin_port_ = admin_entry_->port();
   return absl::OkStatus();
 }
 
 ServerHost::ServerHost(ServerHostOptions options)
-    : options_(std::move(options)), guard_(IdleGuard::Get()), port_state_(PortState::kAdmits) {}
+    : options_(std::move(options)),
+      guard_(IdleGuard::Get()),
+      connections_(std::make_unique<ConnectionWatch>(std::min(kLookForFloods, options_.ask_every))),
+      port_state_(PortState::kAdmits) {}
 
 ServerHost::~ServerHost() { Drain(absl::ZeroDuration()); }
 

@@ -42,6 +42,7 @@ class BidiServerStream final : public ServerWriteSide<grpc::ServerBidiReactor<Wi
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return OnReadsEnd();
+    this->CountRead(WireBytes(incoming_));
     In message;
     if constexpr (std::is_same_v<Wire, In>) {
       message = std::move(incoming_);

@@ -26,6 +26,7 @@
 
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/strand.h"
+#include "common/transport/connection_watch.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
 #include "common/transport/write_queue.h"
@@ -42,7 +43,7 @@ class ServerWriteSide : public Reactor,
  public:
   // `context`: the call's, which lives until OnDone.
   ServerWriteSide(grpc::CallbackServerContext* context, StreamOptions options)
-      : context_(context), queue_(options) {}
+      : context_(context), counted_(context->peer()), queue_(options) {}
 
   bool Send(Out message) override TANDEM_EXCLUDES(mutex_) {
     const size_t bytes = WireBytes(message);
@@ -91,6 +92,9 @@ class ServerWriteSide : public Reactor,
     }
     Pump();
   }
+
+  // A message of so many bytes was read.
+  void CountRead(size_t bytes) { counted_.CountMessage(bytes); }
 
   // Whether nobody has closed it.
   bool IsOpen() const TANDEM_EXCLUDES(mutex_) {
@@ -228,6 +232,7 @@ class ServerWriteSide : public Reactor,
   }
 
   grpc::CallbackServerContext* const context_;
+  CountedStream counted_;
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kOpen;
   bool begun_ TANDEM_GUARDED_BY(mutex_) = false;

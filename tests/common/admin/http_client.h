@@ -38,12 +38,14 @@ class PlainConnection {
 
   bool connected() const { return connected_; }
 
-  void Send(absl::string_view bytes) {
+  // False: it was closed. What is read then tells why.
+  bool Send(absl::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // it was closed: what was read tells
+      if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
+    return true;
   }
   void SendEnd() { shutdown(socket_, SHUT_WR); }
 

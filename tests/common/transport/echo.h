@@ -86,8 +86,8 @@ class EchoServer {
 // One stream to an echo server; one message at a time.
 class PingClient {
  public:
-  explicit PingClient(int port)
-      : stub_(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+  explicit PingClient(int port, const std::string& host = "127.0.0.1")
+      : stub_(grpc::CreateChannel(host + ":" + std::to_string(port),
                                   grpc::InsecureChannelCredentials())) {
     sink_ = OpenBidi<Bytes, Bytes>(CallOf(stub_), {}, std::make_unique<Handler>(*this));
   }

@@ -19,6 +19,7 @@
 #include "common/base/check.h"
 #include "common/base/listen.h"
 #include "common/transport/channel.h"
+#include "common/transport/raw_service.h"
 #include "common/transport/server_host.h"
 #include "tests/common/admin/http_client.h"
 #include "tests/common/transport/echo.h"
@@ -80,6 +81,22 @@ TEST(PortLimits, ConnectionsBeyondTheMostAreClosedAndOthersServed) {
       testing::WaitUntil([&] { return HealthOf(ChannelTo(host->port()), "liveness") == 1; }));
 }
 
+TEST(PortLimits, WhoNeverSentAByteGivesWay) {
+  const Watchdog watchdog;
+  const auto host = StartHost({.max_connections = 3});
+  std::vector<admin::PlainConnection> silent;
+  for (int i = 0; i < 3; ++i) silent.emplace_back(host->port());
+  for (int i = 0; i < 3; ++i) {
+    admin::PlainConnection greets(host->port());
+    greets.Send(kGreeting);
+    EXPECT_FALSE(greets.Read().empty());
+    silent[static_cast<size_t>(i)].ReadToEnd();  // returns: in this order they were closed
+    silent.push_back(std::move(greets));
+  }
+  admin::PlainConnection one_more(host->port());
+  EXPECT_EQ(one_more.ReadToEnd(), "") << "the others have said something";
+}
+
 TEST(PortLimits, APortThatRefusesConnectionsIsNotReady) {
   const Watchdog watchdog(absl::Seconds(60));
   const auto host = StartHost({.max_connections = 2, .ask_every = kShort});
@@ -96,6 +113,76 @@ TEST(PortLimits, APortThatRefusesConnectionsIsNotReady) {
     EXPECT_EQ(HealthOf(admin, "liveness"), 1) << "a restart would help nobody";
   }
   EXPECT_TRUE(testing::WaitUntil([&] { return HealthOf(admin, "") == 1; }));
+}
+
+// A frame of HTTP/2.
+std::string Frame(char type, char flags, char stream, const std::string& payload = "") {
+  std::string frame(9, '\0');
+  frame[2] = static_cast<char>(payload.size());
+  frame[3] = type;
+  frame[4] = flags;
+  frame[8] = stream;
+  return frame + payload;
+}
+
+class FloodTest : public ::testing::TestWithParam<std::pair<const char*, std::string>> {};
+
+// Each holds a thread of gRPC's for as long as it goes on.
+TEST_P(FloodTest, EndsAndHoldsUpNobody) {
+  const Watchdog watchdog(absl::Seconds(120));
+  const auto host = StartHost({});
+  std::string block;
+  while (block.size() < 1 << 20) block += GetParam().second;
+  for (const int port : {host->port(), host->admin_port()}) {
+    admin::PlainConnection flood(port);
+    std::thread answers([&] { flood.ReadToEnd(); });  // who reads them can go on for ever
+    flood.Send(kGreeting);
+    size_t sent = 0;
+    while (sent < size_t{6000} << 20 && flood.Send(block)) sent += block.size();
+    EXPECT_LT(sent, size_t{6000} << 20);
+    flood.SendEnd();
+    answers.join();
+  }
+  EXPECT_EQ(HealthOf(ChannelTo(host->port()), "liveness"), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    PortLimits, FloodTest,
+    ::testing::Values(std::pair("Ping", Frame(6, 0, 0, "12345678")),
+                      std::pair("PingAck", Frame(6, 1, 0, "12345678")),
+                      std::pair("Settings", Frame(4, 0, 0, std::string(120, '\x7f'))),
+                      std::pair("WindowUpdate", Frame(8, 0, 0, std::string("\0\0\0\1", 4))),
+                      std::pair("Unknown", Frame(0x50, 0, 0))),
+    [](const auto& one) { return std::string(one.param.first); });
+
+// The stream's own way of counting, with each spelling of an address.
+class TalkService final : public RawService {
+ public:
+  TalkService() {
+    Serve<Bytes>("/test.Bytes/Talk", [](grpc::CallbackServerContext* context) {
+      return ServeRawBidi<Bytes, Bytes>(context, {}, [](std::shared_ptr<Sink<Bytes>> sink) {
+        return std::make_unique<EchoHandler>(std::move(sink));
+      });
+    });
+  }
+};
+
+TEST(PortLimits, MessagesAreNoFlood) {
+  const Watchdog watchdog(absl::Seconds(120));
+  for (const std::string listen : {"127.0.0.1", "[::1]", "[::]"}) {
+    TalkService service;
+    ServerHostOptions options;
+    options.services = {&service};
+    options.listen_address = listen + ":0";
+    options.ask_every = kShort;
+    auto started = ServerHost::Start(std::move(options));
+    if (!started.ok() && listen == "[::1]") continue;  // a machine without IPv6
+    ASSERT_TRUE(started.ok()) << started.status();
+    PingClient client((*started)->port(), listen == "[::1]" ? listen : "127.0.0.1");
+    const Bytes message = ToBytes(std::string(500'000, 'x'));
+    // Far more than a connection may bring for nothing.
+    for (int i = 0; i < 300; ++i) ASSERT_TRUE(client.RoundTrip(message)) << listen << " " << i;
+  }
 }
 
 TEST(PortLimits, WhoGreetsAndIsSilentIsClosed) {
