@@ -328,6 +328,8 @@ fn environment(syntax: SyntaxConfig) -> Environment<'static> {
     environment.add_function("namespace", values::namespace);
     environment.add_filter(values::LIST_GUARD, values::guard_list);
     environment.add_filter(values::OBJECT_GUARD, values::guard_object);
+    environment.add_filter(values::OPERAND_GUARD, values::guard_operand);
+    environment.add_filter(values::SLICE, values::slice);
     environment.add_function("raise_exception", python::raise_exception);
     environment.add_function("strftime_now", python::strftime_now);
     environment.add_function("joiner", minijinja_contrib::globals::joiner);

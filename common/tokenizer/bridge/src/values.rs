@@ -3,7 +3,7 @@
 //! one that is too deep for the stack, or that has more items than anything could visit.
 
 use minijinja::machinery::{Instruction, Instructions};
-use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind, ValueOrKwargs};
+use minijinja::value::{Enumerator, Object, ObjectRepr, Tuple, ValueKind, ValueOrKwargs};
 use minijinja::{Error, ErrorKind, State, Value};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ const NAMESPACE_VISITS: u64 = 1000;
 /// The filters that the instructions of a template are given (`guarded`).
 pub const LIST_GUARD: &str = "tandem_list";
 pub const OBJECT_GUARD: &str = "tandem_object";
+pub const OPERAND_GUARD: &str = "tandem_operand";
+pub const SLICE: &str = "tandem_slice";
 
 thread_local! {
     static VISITS: Cell<u64> = const { Cell::new(0) };
@@ -151,19 +153,82 @@ pub fn guard_object(value: &Value) -> Result<Value, Error> {
     }
 }
 
+/// What is compared with long texts, or looked up by one, takes its time.
+pub fn guard_operand(state: &State, value: &Value) -> Result<Value, Error> {
+    let bytes = |value: &Value| value.as_str().map_or(0, str::len);
+    let items = value.downcast_object_ref::<List>().map_or(&[][..], |list| &list.items);
+    let bytes = bytes(value) + items.iter().map(bytes).sum::<usize>();
+    state.consume_fuel((bytes / 64 + items.len() / 8) as u64)?;
+    Ok(value.clone())
+}
+
+/// value[start:stop:step], which the engine computes without fuel for a text, and lazily for a list.
+pub fn slice(
+    state: &State,
+    value: &Value,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: Option<i64>,
+) -> Result<Value, Error> {
+    let step = step.unwrap_or(1);
+    if step == 0 {
+        return Err(Error::new(ErrorKind::InvalidOperation, "a slice has no step of 0"));
+    }
+    if let Some(text) = value.as_str() {
+        state.consume_fuel(text.len() as u64 / 16)?;
+        let characters: Vec<char> = text.chars().collect();
+        let part = places(characters.len(), start, stop, step).map(|place| characters[place]);
+        return Ok(Value::from(part.collect::<String>()));
+    }
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        let message = format!("a value of type {} cannot be sliced", value.kind());
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    state.consume_fuel(value.len().unwrap_or_default() as u64 / 2)?;
+    let items: Vec<Value> = value.try_iter()?.collect();
+    let part = places(items.len(), start, stop, step).map(|place| items[place].clone());
+    match value.is_tuple() {
+        true => checked(Value::from(Tuple::from(part.collect::<Vec<_>>()))),
+        false => checked(list(part.collect())),
+    }
+}
+
+/// Of a slice, as Python has it.
+fn places(
+    size: usize,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: i64,
+) -> impl Iterator<Item = usize> {
+    let size = size as i64;
+    let (least, most) = if step > 0 { (0, size) } else { (-1, size - 1) };
+    let place = |given: Option<i64>, otherwise: i64| match given {
+        Some(place) if place < 0 => place.saturating_add(size).clamp(least, most),
+        Some(place) => place.clamp(least, most),
+        None => otherwise,
+    };
+    let (first, end) = if step > 0 { (least, most) } else { (most, least) };
+    let (start, stop) = (place(start, first), place(stop, end));
+    let goes = move |&at: &i64| if step > 0 { at < stop } else { at > stop };
+    std::iter::successors(Some(start), move |at| at.checked_add(step))
+        .take_while(goes)
+        .map(|at| at as usize)
+}
+
 pub fn namespace(members: Option<ValueOrKwargs>) -> Result<Value, Error> {
     visit(NAMESPACE_VISITS);
     checked(minijinja::functions::namespace(members)?)
 }
 
-/// The same instructions, and after each that makes a list or an object a filter that bounds it.
+/// The same instructions, and after each that makes a list or an object a filter that bounds it, and
+/// before each that compares one that counts its work.
 pub fn guarded<'a>(instructions: &Instructions<'a>) -> Instructions<'a> {
     let all: Vec<&Instruction> = (0..).map_while(|index| instructions.get(index)).collect();
     let mut places = Vec::with_capacity(all.len() + 1);
     let mut place = 0;
     for one in &all {
         places.push(place);
-        place += 1 + u32::from(guard(one).is_some());
+        place += 1 + u32::from(guard(one).is_some()) + u32::from(compares(one));
     }
     places.push(place);
     let mut result = Instructions::new(instructions.name(), instructions.source());
@@ -177,10 +242,14 @@ pub fn guarded<'a>(instructions: &Instructions<'a>) -> Instructions<'a> {
             | Instruction::Iterate(to)
             | Instruction::BuildMacro(_, to, _) => *to = places[*to as usize],
             Instruction::LoadConst(value) => *value = constant(value),
+            Instruction::Slice => instruction = Instruction::ApplyFilter(SLICE, Some(4), u8::MAX),
             _ => {}
         }
         let line = instructions.get_line(index as u32).unwrap_or_default() as u16;
-        let guard = guard(&instruction);
+        let guard = guard(one);
+        if compares(one) {
+            result.add_with_line(Instruction::ApplyFilter(OPERAND_GUARD, Some(1), u8::MAX), line);
+        }
         result.add_with_line(instruction, line);
         if let Some(guard) = guard {
             result.add_with_line(Instruction::ApplyFilter(guard, Some(1), u8::MAX), line);
@@ -195,7 +264,6 @@ fn guard(instruction: &Instruction) -> Option<&'static str> {
         Instruction::CallFunction("loop", _) => None,
         Instruction::BuildList(_)
         | Instruction::BuildTuple(_)
-        | Instruction::Slice
         | Instruction::Add
         | Instruction::Mul
         | Instruction::ApplyFilter(..)
@@ -204,6 +272,22 @@ fn guard(instruction: &Instruction) -> Option<&'static str> {
         | Instruction::CallObject(_) => Some(LIST_GUARD),
         _ => None,
     }
+}
+
+/// Takes the time of its second operand, the top of the stack.
+fn compares(instruction: &Instruction) -> bool {
+    matches!(
+        instruction,
+        Instruction::Eq
+            | Instruction::Ne
+            | Instruction::Gt
+            | Instruction::Gte
+            | Instruction::Lt
+            | Instruction::Lte
+            | Instruction::In
+            | Instruction::CompareAndPreserve(_)
+            | Instruction::GetItem
+    )
 }
 
 /// The template's own lists have the depth of its text.
