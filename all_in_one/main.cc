@@ -13,6 +13,7 @@
 #include "all_in_one/model_server.h"
 #include "all_in_one/prune_vocabulary.h"
 #include "all_in_one/serve_options.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
@@ -43,7 +44,7 @@ Usage: tandem-model COMMAND [flags]
 )";
 
 int Fail(const absl::Status& status, int code) {
-  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "error: %s\n", base::MessageForTerminal(status.message()).c_str());
   return code;
 }
 

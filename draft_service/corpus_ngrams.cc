@@ -128,13 +128,13 @@ absl::StatusOr<NgramCounter> CountCorpus(const std::string& path,
   };
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  const std::unique_ptr<std::FILE, Close> file(
-      std::filesystem::exists(status) ? std::fopen(path.c_str(), "rb") : nullptr);
+  const bool regular = std::filesystem::is_regular_file(status);
+  if (std::filesystem::exists(status) && !regular) return wrong(" is no regular file");
+  const std::unique_ptr<std::FILE, Close> file(regular ? std::fopen(path.c_str(), "rb") : nullptr);
   if (file == nullptr) {
     return absl::NotFoundError(absl::StrCat("cannot open the corpus ", path, ": ",
                                             error ? error.message() : std::strerror(errno)));
   }
-  if (!std::filesystem::is_regular_file(status)) return wrong(" is no regular file");
   const uint64_t size = std::filesystem::file_size(path, error);
   if (error) return wrong(absl::StrCat(": ", error.message()));
 

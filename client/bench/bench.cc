@@ -3,8 +3,6 @@
 #include <grpcpp/channel.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "client/bench/runs.h"
 #include "client/common/command_line.h"
 #include "client/common/connection.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
@@ -27,12 +26,15 @@
 namespace tandem::client {
 namespace {
 
+constexpr int64_t kMaxPromptsBytes = 64 << 20;
+
 absl::StatusOr<std::string> Contents(const char* flag, const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream.is_open()) {
-    return absl::NotFoundError(absl::StrCat("--", flag, "=", path, ": cannot be opened"));
+  absl::StatusOr<std::string> text = base::ReadFileOrPipe(path, kMaxPromptsBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(),
+                        absl::StrCat("--", flag, "=", text.status().message()));
   }
-  return std::string(std::istreambuf_iterator<char>(stream), {});
+  return text;
 }
 
 // Requests with a prompt, and nothing else.

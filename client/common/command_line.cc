@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/excerpt.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 
@@ -23,7 +24,7 @@ std::optional<int> ReadArguments(absl::Span<const std::string> args, flags::Flag
 }
 
 void PrintError(const absl::Status& status) {
-  const std::string message(status.message());
+  const std::string message = base::MessageForTerminal(status.message());
   // A wrong flag says all by itself; of a failed request the code matters as well.
   if (status.code() == absl::StatusCode::kInvalidArgument) {
     std::fprintf(stderr, "error: %s\n", message.c_str());

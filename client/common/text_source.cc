@@ -1,14 +1,16 @@
 #include "client/common/text_source.h"
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
 #include "absl/strings/str_cat.h"
 #include "client/common/prompt.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 
 namespace tandem::client {
+namespace {
+
+constexpr int64_t kMaxBytes = 64 << 20;  // more than any context holds
+
+}  // namespace
 
 void TextSource::AddTo(flags::FlagSet& flags, absl::string_view what) {
   const auto into = [](std::optional<std::string>& text) {
@@ -45,20 +47,14 @@ absl::Status TextSource::Validate(absl::string_view what) const {
 absl::StatusOr<std::string> TextSource::Read() const {
   if (argument) return *argument;
   if (prompt) return *prompt;
-  std::string text;
-  if (*file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    std::ifstream stream(*file, std::ios::binary);
-    if (!stream.is_open()) {
-      return absl::NotFoundError(absl::StrCat("--prompt-file=", *file, ": cannot be opened"));
-    }
-    text.assign(std::istreambuf_iterator<char>(stream), {});
-    if (stream.bad()) {
-      return absl::NotFoundError(absl::StrCat("--prompt-file=", *file, ": cannot be read"));
-    }
+  const bool standard_input = *file == "-";
+  absl::StatusOr<std::string> text =
+      standard_input ? base::ReadStandardInput(kMaxBytes) : base::ReadFileOrPipe(*file, kMaxBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(),
+                        absl::StrCat("--prompt-file=", *file, ": ", text.status().message()));
   }
-  TANDEM_RETURN_IF_ERROR(CheckPrompt(text, *file == "-" ? "standard input" : *file));
+  TANDEM_RETURN_IF_ERROR(CheckPrompt(*text, standard_input ? "standard input" : *file));
   return text;
 }
 

@@ -1,10 +1,8 @@
 #include "common/hub/cache.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/json.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 
 namespace tandem::hub {
@@ -21,29 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxDepth = 16;  // of JSON that others wrote
-constexpr std::uintmax_t kMaxTreeBytes = 64 << 20;
+constexpr int64_t kMaxTreeBytes = 64 << 20;
 
 bool Exists(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);  // false for a link to nothing
 }
 
-// Absent: it cannot be read, or is larger than `max` bytes.
-std::optional<std::string> ReadFile(const fs::path& path, std::uintmax_t max) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error || size > max) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return std::nullopt;
-  return text.str();
-}
-
 // All files of a commit, where a newer huggingface_hub wrote them down.
 std::optional<std::set<std::string>> TreeFiles(const fs::path& path) {
-  const std::optional<std::string> text = ReadFile(path, kMaxTreeBytes);
-  if (!text.has_value()) return std::nullopt;
+  const absl::StatusOr<std::string> text = base::ReadRegularFile(path, kMaxTreeBytes);
+  if (!text.ok()) return std::nullopt;
   const absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(*text, kMaxDepth);
   if (!json.ok() || (*json)["format_version"].Integer() != 1 || !(*json)["files"].IsObject()) {
     return std::nullopt;
@@ -56,8 +43,9 @@ std::optional<std::set<std::string>> TreeFiles(const fs::path& path) {
 // The weights that a snapshot lacks.
 std::vector<std::string> MissingWeights(const fs::path& snapshot) {
   if (Exists(snapshot / kSingleWeights)) return {};
-  const std::optional<std::string> index = ReadFile(snapshot / kWeightIndex, kMaxIndexBytes);
-  if (!index.has_value()) return {absl::StrCat(kSingleWeights, " or ", kWeightIndex)};
+  const absl::StatusOr<std::string> index =
+      base::ReadRegularFile(snapshot / kWeightIndex, kMaxIndexBytes);
+  if (!index.ok()) return {absl::StrCat(kSingleWeights, " or ", kWeightIndex)};
   const absl::StatusOr<std::vector<std::string>> files = IndexedFiles(*index);
   if (!files.ok()) return {absl::StrCat(kWeightIndex, " that can be read")};
   std::vector<std::string> missing;
@@ -104,8 +92,8 @@ fs::path RepositoryFolder::Lock(absl::string_view etag) const {
 
 absl::StatusOr<std::string> RepositoryFolder::Commit(absl::string_view revision) const {
   if (IsCommit(revision)) return std::string(revision);
-  const std::optional<std::string> text = ReadFile(Ref(revision), 256);
-  if (text.has_value()) {
+  const absl::StatusOr<std::string> text = base::ReadRegularFile(Ref(revision), 256);
+  if (text.ok()) {
     std::string commit(absl::StripAsciiWhitespace(*text));
     if (IsCommit(commit)) return commit;
   }

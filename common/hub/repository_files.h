@@ -22,7 +22,7 @@ enum class Need {
 
 inline constexpr char kSingleWeights[] = "model.safetensors";
 inline constexpr char kWeightIndex[] = "model.safetensors.index.json";
-inline constexpr std::uintmax_t kMaxIndexBytes = 64 << 20;  // of kWeightIndex
+inline constexpr int64_t kMaxIndexBytes = 64 << 20;  // of kWeightIndex
 
 // Files whose absence means something, so that it must be known.
 absl::Span<const char* const> OptionalFiles(Need need);

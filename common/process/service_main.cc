@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
 #include "common/process/descriptors.h"
@@ -25,7 +26,8 @@ namespace {
 bool IsJson() { return base::GetLogFormat() == base::LogFormat::kJson; }
 
 std::string ErrorText(const ServiceMain& service, const absl::Status& status) {
-  return absl::StrCat(service.is_command ? "error" : service.name, ": ", status.message());
+  return absl::StrCat(service.is_command ? "error" : service.name, ": ",
+                      base::MessageForTerminal(status.message()));
 }
 
 // Before anything was tried.

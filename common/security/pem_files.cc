@@ -1,39 +1,29 @@
 #include "common/security/pem_files.h"
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/security/openssl_handles.h"
 
 namespace tandem::security {
 namespace {
 
-constexpr off_t kMaxFileBytes = 1 << 20;
+constexpr int64_t kMaxFileBytes = 1 << 20;
 
 absl::Status Unfit(const std::string& what, const std::string& path, absl::string_view problem) {
   return absl::FailedPreconditionError(absl::StrCat(what, " ", path, ": ", problem));
-}
-
-absl::Status CannotRead(const std::string& what, const std::string& path, int error) {
-  const std::string message = absl::StrCat(what, " ", path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
-  return absl::InvalidArgumentError(message);
 }
 
 // An encrypted key is refused instead of asking on a terminal.
@@ -85,30 +75,11 @@ std::string Subject(const X509& certificate) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& what, const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return CannotRead(what, path, errno);
-  const absl::Cleanup close_it = [file] { close(file); };
-  struct stat info = {};
-  if (fstat(file, &info) != 0) return CannotRead(what, path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": is no regular file"));
+  absl::StatusOr<std::string> text = base::ReadRegularFile(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat(what, " ", text.status().message()));
   }
-  if (info.st_size > kMaxFileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": has more than 1 MiB"));
-  }
-  std::string text;
-  char part[4096];
-  while (true) {
-    const ssize_t size = read(file, part, sizeof part);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return CannotRead(what, path, errno);
-    if (size == 0) break;
-    text.append(part, static_cast<size_t>(size));
-    if (text.size() > static_cast<size_t>(kMaxFileBytes)) {
-      return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": has more than 1 MiB"));
-    }
-  }
-  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": is empty"));
+  if (text->empty()) return absl::InvalidArgumentError(absl::StrCat(what, " ", path, ": is empty"));
   return text;
 }
 

@@ -1,8 +1,6 @@
 #include "common/tokenizer/chat_template.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
@@ -21,32 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kMaxFile = 64 << 20;  // a tokenizer_config.json may list many tokens
-
-absl::StatusOr<std::string> Read(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(path, fs::exists(path, error) ? ": not a regular file" : ": no such file"));
-  }
-  if (fs::file_size(path, error) > kMaxFile) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": larger than ", kMaxFile >> 20, " MiB"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": could not be read"));
-  return text;
-}
-
-// Empty where there is no such file.
-absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error) ? Read(path) : std::string();
-}
+constexpr int64_t kMaxFile = 64 << 20;  // a tokenizer_config.json may list many tokens
 
 // Of a template's file, for "chat_template".
 absl::StatusOr<base::JsonText> Jinja(const std::string& path) {
-  TANDEM_ASSIGN_OR_RETURN(std::string text, Read(path));
+  TANDEM_ASSIGN_OR_RETURN(const std::string text, base::ReadRegularFile(path, kMaxFile));
   std::string checked;
   const size_t rest = AppendText(text, Replacement::kEachByte, checked);
   if (rest > 0 || checked != text) {
@@ -86,7 +64,8 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::stri
                                                                  const std::string& file,
                                                                  const Tokenizer& tokenizer) {
   const std::string config_path = directory + "/tokenizer_config.json";
-  TANDEM_ASSIGN_OR_RETURN(const std::string config, ReadIfThere(config_path));
+  TANDEM_ASSIGN_OR_RETURN(const std::string config,
+                          base::ReadRegularFileIfThere(config_path, kMaxFile));
   std::string templates;
   if (file.empty()) {
     TANDEM_ASSIGN_OR_RETURN(templates, FileTemplates(directory));

@@ -1,16 +1,16 @@
 #include "model/files/checkpoint.h"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/hub/repository_files.h"
 
 namespace tandem::model {
 namespace {
@@ -19,12 +19,13 @@ using base::JsonValue;
 
 constexpr char kSingle[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr int kMaxIndexDepth = 16;  // of nesting
 
 // tensor name -> file name
 absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  const auto json = JsonValue::Parse(text.str());
+  TANDEM_ASSIGN_OR_RETURN(const std::string text,
+                          base::ReadRegularFile(path.string(), hub::kMaxIndexBytes));
+  const auto json = JsonValue::Parse(text, kMaxIndexDepth);
   absl::Status wrong = absl::InvalidArgumentError(
       absl::StrCat(path.string(), " has no weight_map {tensor: file in this directory}"));
   if (!json.ok() || !(*json)["weight_map"].IsObject()) return wrong;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/base/json.h"
 #include "model/files/json_fields.h"
 
@@ -65,6 +66,9 @@ using Sign = std::optional<std::string>;
 Sign GitLfsPointer(const Contents& contents) {
   for (const std::string& name : contents.names) {
     if (!absl::EndsWith(name, ".safetensors") && !absl::EndsWith(name, ".json")) continue;
+    // Others may never begin: those who read them refuse them by name.
+    std::error_code ignored;
+    if (!fs::is_regular_file(contents.folder / name, ignored)) continue;
     std::array<char, 40> head{};
     std::ifstream(contents.folder / name, std::ios::binary).read(head.data(), head.size());
     if (absl::StartsWith({head.data(), head.size()}, "version https://git-lfs")) return name;
@@ -78,7 +82,7 @@ Sign Adapter(const Contents& contents) {
 
 // "NAME is VALUE"
 std::string Says(const JsonValue& config, const char* name) {
-  return absl::StrCat(name, " is ", config[name].Dump());
+  return absl::StrCat(name, " is ", base::Excerpt(config[name].Dump()));
 }
 
 std::string Lower(std::string text) {
@@ -267,7 +271,7 @@ absl::Status CheckDirectory(const std::string& directory) {
   for (const Kind& kind : kKinds) {
     if (const Sign sign = kind.sign(contents)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(directory, " ", kind.what, " (", *sign, "): ", kind.advice));
+          absl::StrCat(directory, " ", kind.what, " (", base::Excerpt(*sign), "): ", kind.advice));
     }
   }
   return absl::OkStatus();

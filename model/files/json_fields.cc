@@ -1,27 +1,27 @@
 #include "model/files/json_fields.h"
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
+#include "common/base/read_file.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::model {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of nesting; real files have a few levels
+constexpr int kMaxDepth = 64;               // of nesting; real files have a few levels
+constexpr int64_t kMaxJsonBytes = 4 << 20;  // real files have some kilobytes
 
 }  // namespace
 
 absl::StatusOr<base::JsonValue> ReadJsonObject(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
+  TANDEM_ASSIGN_OR_RETURN(const std::string text,
+                          base::ReadRegularFile(path.string(), kMaxJsonBytes));
   // Messages show the values that are wrong, and printing recurses.
-  absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text.str(), kMaxDepth);
+  absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text, kMaxDepth);
   if (absl::IsOutOfRange(json.status())) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), " is ", json.status().message()));
   }
@@ -106,7 +106,7 @@ std::optional<Fields> Fields::Object(absl::string_view name) {
 }
 
 void Fields::Problem(absl::string_view name, absl::string_view what) {
-  const std::string value = json_.Has(name) ? json_[name].Dump() : "missing";
+  const std::string value = json_.Has(name) ? base::Excerpt(json_[name].Dump()) : "missing";
   problems_.push_back(absl::StrCat(prefix_, name, " is ", value, ": ", what));
 }
 

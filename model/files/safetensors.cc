@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 
@@ -62,8 +63,9 @@ absl::StatusOr<TensorView> ReadEntry(const std::string& name, const JsonValue& e
   const JsonValue shape = entry["shape"];
   const JsonValue offsets = entry["data_offsets"];
   if (!dtype.has_value() || !IsShape(shape) || !IsOffsets(offsets)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor ", name, ": its header entry is not {dtype, shape, data_offsets [begin, end]}"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", base::Excerpt(name),
+                     ": its header entry is not {dtype, shape, data_offsets [begin, end]}"));
   }
   TensorView view;
   view.dtype = *dtype;
@@ -71,8 +73,8 @@ absl::StatusOr<TensorView> ReadEntry(const std::string& name, const JsonValue& e
   *extent = {*offsets[0].Unsigned(), *offsets[1].Unsigned(), name};
   const size_t element = ElementBytes(view.dtype);
   if (element == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", name, ": unknown dtype ", view.dtype));
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", base::Excerpt(name),
+                                                   ": unknown dtype ", base::Excerpt(view.dtype)));
   }
   unsigned __int128 wanted = element;
   for (int64_t size : view.shape) {
@@ -81,9 +83,9 @@ absl::StatusOr<TensorView> ReadEntry(const std::string& name, const JsonValue& e
   }
   if (extent->end < extent->begin || wanted != extent->end - extent->begin) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", name, ": ", view.dtype, " ", ShapeText(view.shape), " needs ",
-                     static_cast<uint64_t>(wanted), " bytes, its offsets are [", extent->begin,
-                     ", ", extent->end, "]"));
+        absl::StrCat("tensor ", base::Excerpt(name), ": ", view.dtype, " ", ShapeText(view.shape),
+                     " needs ", static_cast<uint64_t>(wanted), " bytes, its offsets are [",
+                     extent->begin, ", ", extent->end, "]"));
   }
   view.bytes = extent->end - extent->begin;
   return view;
@@ -95,8 +97,9 @@ absl::Status CheckOverlap(std::vector<Extent> extents) {
   });
   for (size_t i = 1; i < extents.size(); ++i) {
     if (extents[i].begin < extents[i - 1].end) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensors ", extents[i - 1].name, " and ", extents[i].name, " overlap"));
+      return absl::InvalidArgumentError(absl::StrCat("tensors ", base::Excerpt(extents[i - 1].name),
+                                                     " and ", base::Excerpt(extents[i].name),
+                                                     " overlap"));
     }
   }
   return absl::OkStatus();
@@ -114,22 +117,26 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO would wait for a writer.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }
   struct stat info = {};
   auto file = std::unique_ptr<SafetensorsFile>(new SafetensorsFile());
   file->path_ = path;
-  if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+  const bool regular = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  if (regular && info.st_size > 0) {
     file->size_ = static_cast<size_t>(info.st_size);
     file->mapping_ = mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (file->mapping_ == MAP_FAILED) file->mapping_ = nullptr;
   }
   close(descriptor);
   if (file->mapping_ == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is empty, or not a file that can be mapped"));
+    return absl::InvalidArgumentError(absl::StrCat(path, !regular ? ": not a regular file"
+                                                         : info.st_size == 0
+                                                             ? " is empty"
+                                                             : " cannot be mapped"));
   }
   TANDEM_RETURN_IF_ERROR(InFile(path, file->ReadHeader()));
   return file;

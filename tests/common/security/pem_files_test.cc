@@ -175,10 +175,11 @@ TEST_F(PemFilesTest, AnEmptyFileAFolderAndALargeOneAreNamed) {
   EXPECT_EQ(Problem(certificate_, empty), "TLS key " + empty + ": is empty");
   EXPECT_EQ(ProblemOfCa(empty), "TLS CA " + empty + ": is empty");
   const std::string folder = folder_.Path("");
-  EXPECT_EQ(Problem(folder, key_), "TLS certificate " + folder + ": is no regular file");
-  EXPECT_EQ(Problem(certificate_, folder), "TLS key " + folder + ": is no regular file");
+  EXPECT_EQ(Problem(folder, key_), "TLS certificate " + folder + ": not a regular file");
+  EXPECT_EQ(Problem(certificate_, folder), "TLS key " + folder + ": not a regular file");
   const std::string large = folder_.Put("large", std::string((1 << 20) + 1, 'x'));
-  EXPECT_EQ(Problem(large, key_), "TLS certificate " + large + ": has more than 1 MiB");
+  EXPECT_EQ(Problem(large, key_),
+            "TLS certificate " + large + ": larger than the maximum of 1048576 bytes");
   EXPECT_EQ(ReadIdentity(folder_.Path("none"), key_).status().code(), absl::StatusCode::kNotFound);
 }
 

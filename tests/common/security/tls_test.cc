@@ -162,7 +162,7 @@ TEST_F(TlsTest, ABadFileAtTheStartIsNamed) {
   EXPECT_EQ(problem(bad), "TLS CA " + bad.client_ca + ": is empty");
   bad = good;
   bad.client_ca = "/";
-  EXPECT_EQ(problem(bad), "TLS CA /: is no regular file");
+  EXPECT_EQ(problem(bad), "TLS CA /: not a regular file");
   bad = good;
   bad.key = "";
   EXPECT_THAT(problem(bad), HasSubstr("--tls-certificate needs --tls-key"));
