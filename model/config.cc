@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -19,19 +20,19 @@ namespace {
 
 using base::JsonValue;
 
-std::vector<uint32_t> ReadEos(Fields& fields) {
-  if (!fields.Has("eos_token_id")) return {};
+// Adds what `fields` has to `tokens`, each once.
+void AddEos(Fields& fields, std::vector<uint32_t>& tokens) {
+  if (!fields.Has("eos_token_id")) return;
   const JsonValue value = fields["eos_token_id"];
-  std::vector<uint32_t> tokens;
   for (const JsonValue& each : value.IsArray() ? value.Elements() : std::vector{value}) {
     const std::optional<int64_t> id = each.Integer();
     if (!id.has_value() || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
       fields.Problem("eos_token_id", "must be a token id or a list of them");
-      return {};
+      return;
     }
-    tokens.push_back(static_cast<uint32_t>(*id));
+    const auto token = static_cast<uint32_t>(*id);
+    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
   }
-  return tokens;
 }
 
 ModelConfig ReadFields(Fields& fields) {
@@ -42,9 +43,9 @@ ModelConfig ReadFields(Fields& fields) {
   // A wrapper has the text's fields in an object.
   std::optional<Fields> text = fields.Object("text_config");
   config.spec = config.family->read(text.has_value() ? *text : fields);
-  config.eos_token_ids = ReadEos(fields);
+  AddEos(fields, config.eos_token_ids);
   if (text.has_value()) {
-    if (config.eos_token_ids.empty()) config.eos_token_ids = ReadEos(*text);
+    AddEos(*text, config.eos_token_ids);
     config.spec.tied_embeddings = fields.Bool("tie_word_embeddings", config.spec.tied_embeddings);
     RefuseUnread(*text);
   }
@@ -68,8 +69,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
     TANDEM_ASSIGN_OR_RETURN(const JsonValue generation,
                             ReadJsonObject(folder / "generation_config.json"));
     Fields generation_fields(generation, "generation_config.json: ", problems);
-    std::vector<uint32_t> eos = ReadEos(generation_fields);
-    if (!eos.empty()) config.eos_token_ids = eos;
+    AddEos(generation_fields, config.eos_token_ids);
   }
   // Where something is wrong already, it may be the vocabulary's size.
   const bool sizes_known = problems.empty();

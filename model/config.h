@@ -17,7 +17,8 @@ struct ModelConfig {
   const Family* family = nullptr;  // one of Families(); ReadConfig never leaves it null
   DecoderSpec spec;
   bool int8_weights = false;  // quantization_config says so: compressed-tensors' int-quantized
-  // Of generation_config.json where it has some, else of config.json; each below vocabulary_size.
+  // Of config.json and generation_config.json, each once and below vocabulary_size: all of them end a
+  // text.
   std::vector<uint32_t> eos_token_ids;
 
   // Everything that a logit depends on besides the weights, in a fixed spelling; for content ids.

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 
@@ -21,7 +22,7 @@ absl::StatusOr<std::optional<bool>> ReadFlag(const base::JsonValue& json, const 
   if (value.IsNull()) return std::optional<bool>();
   if (value.Bool().has_value()) return value.Bool();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", value.Dump(), ": must be true or false"));
+      absl::StrCat(name, " is ", base::Excerpt(value.Dump()), ": must be true or false"));
 }
 
 // "bos_token" is a text or an object with the text as "content". A field that is not there is as
@@ -34,7 +35,8 @@ absl::StatusOr<std::string> ReadToken(const base::JsonValue& json, const char* n
       value.IsObject() ? value["content"].String() : value.String();
   if (token.has_value() && !token->empty()) return *token;
   return absl::InvalidArgumentError(absl::StrCat(asked_by, " is true, but ", name, " is ",
-                                                 value.Dump(), ": must be a token's text"));
+                                                 base::Excerpt(value.Dump()),
+                                                 ": must be a token's text"));
 }
 
 }  // namespace

@@ -1,41 +1,30 @@
 #include "common/tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/hub/snapshot_directory.h"
 #include "common/tokenizer/around_text.h"
 #include "common/tokenizer/detokenizer.h"
+#include "common/tokenizer/eos_tokens.h"
 #include "common/tokenizer/tokenizer_impl.h"
 
 namespace tandem::tokenizer {
 namespace {
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const int error = errno;
-    return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(error),
-                                            "; a model directory must hold a tokenizer.json"));
-  }
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) return absl::NotFoundError(absl::StrCat(path, ": could not be read"));
-  return text;
-}
+constexpr int64_t kMaxTokenizerBytes = 256 << 20;  // real files have up to 35 MB
+constexpr int64_t kMaxConfigBytes = 16 << 20;      // up to 2 MB
 
 absl::Status Named(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
@@ -56,20 +45,51 @@ Tokenizer::~Tokenizer() = default;
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& given) {
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   const std::string path = directory + "/tokenizer.json";
-  absl::StatusOr<std::string> json = ReadFile(path);
-  if (!json.ok()) return json.status();
+  const absl::StatusOr<std::string> json = base::ReadRegularFile(path, kMaxTokenizerBytes);
+  if (absl::IsNotFound(json.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(json.status().message(), "; a model directory must hold a tokenizer.json"));
+  }
+  TANDEM_RETURN_IF_ERROR(json.status());
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = FromJson(*json);
   if (!tokenizer.ok()) return Named(path, tokenizer.status());
   const std::string config_path = directory + "/tokenizer_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(config_path, ignored)) return tokenizer;
-  TANDEM_ASSIGN_OR_RETURN(const std::string config, ReadFile(config_path));
-  const absl::StatusOr<std::optional<AroundText>> around = ReadAroundText(config);
-  if (!around.ok()) return Named(config_path, around.status());
-  if (!around->has_value()) return tokenizer;
-  const absl::Status fits = (*tokenizer)->SetAround(**around);
-  if (!fits.ok()) return Named(config_path, fits);
+  TANDEM_ASSIGN_OR_RETURN(const std::string config,
+                          base::ReadRegularFileIfThere(config_path, kMaxConfigBytes));
+  if (!config.empty()) {
+    TANDEM_RETURN_IF_ERROR(Named(config_path, (*tokenizer)->ReadConfig(config)));
+  }
+  const std::string map_path = directory + "/special_tokens_map.json";
+  TANDEM_ASSIGN_OR_RETURN(const std::string map,
+                          base::ReadRegularFileIfThere(map_path, kMaxConfigBytes));
+  if (!map.empty()) TANDEM_RETURN_IF_ERROR(Named(map_path, (*tokenizer)->AddEosToken(map)));
   return tokenizer;
+}
+
+absl::Status Tokenizer::ReadConfig(const std::string& config) {
+  TANDEM_ASSIGN_OR_RETURN(const std::optional<AroundText> around, ReadAroundText(config));
+  if (around.has_value()) TANDEM_RETURN_IF_ERROR(SetAround(*around));
+  return AddEosToken(config);
+}
+
+absl::Status Tokenizer::AddEosToken(const std::string& json) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string name, ReadEosToken(json));
+  if (name.empty()) return absl::OkStatus();
+  std::optional<uint32_t> id;
+  for (uint32_t each = 0; each < impl_->vocabulary_size; ++each) {
+    if (TokenBytes(each) != name || (id.has_value() && !IsSpecial(each))) continue;
+    id = each;
+    if (IsSpecial(each)) break;
+  }
+  std::vector<uint32_t>& ids = impl_->eos_token_ids;
+  if (!id.has_value()) {
+    TANDEM_LOG(kWarning) << base::LogFields("eos_token_unknown")
+                                .Add("token", base::Excerpt(name))
+                                .Add("hint", "tokenizer.json has no such token: it ends no text");
+  } else if (std::find(ids.begin(), ids.end(), *id) == ids.end()) {
+    ids.push_back(*id);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Tokenizer::SetAround(const AroundText& around) {
@@ -161,6 +181,8 @@ bool Tokenizer::IsToken(uint32_t id) const { return impl_->Token(id).kind != TAN
 std::string_view Tokenizer::TokenBytes(uint32_t id) const {
   return ToStringView(impl_->Token(id).later);
 }
+
+absl::Span<const uint32_t> Tokenizer::eos_token_ids() const { return impl_->eos_token_ids; }
 
 const std::string& Tokenizer::content_id() const { return impl_->content.id; }
 

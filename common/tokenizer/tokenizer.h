@@ -23,8 +23,10 @@ class Tokenizer {
  public:
   // Reads `directory`/tokenizer.json (of a model's folder in the hub's cache, that of its snapshot;
   // common/hub/snapshot_directory.h), and of `directory`/tokenizer_config.json, where it is, which
-  // tokens stand around a text (around_text.h). NOT_FOUND or INVALID_ARGUMENT name the file and
-  // what is wrong. A warning is logged where the second file overrules the first.
+  // tokens stand around a text (around_text.h) and which one ends it; special_tokens_map.json may
+  // name another that does. Errors name the file and what is wrong: those of base::ReadRegularFile,
+  // and INVALID_ARGUMENT. A warning is logged where the second file overrules the first, and where an
+  // eos_token is not a token of the first.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory);
   // From the text of a tokenizer.json. INVALID_ARGUMENT also for a decoder that gives a token
   // another text beside other tokens: such a text could not be streamed. Byte-level, Metaspace and
@@ -52,6 +54,9 @@ class Tokenizer {
   bool IsSpecial(uint32_t id) const;
   bool IsToken(uint32_t id) const;  // false for holes and for padding of a model's embedding
 
+  // Each once: the eos_token of tokenizer_config.json and that of special_tokens_map.json.
+  absl::Span<const uint32_t> eos_token_ids() const;
+
   // What the id stands for within a text, possibly part of a character; a special token's name;
   // empty for what is no token. Lives as long as the tokenizer.
   std::string_view TokenBytes(uint32_t id) const;
@@ -69,7 +74,9 @@ class Tokenizer {
   friend class ChatTemplate;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
+  absl::Status ReadConfig(const std::string& config);
   absl::Status SetAround(const AroundText& around);
+  absl::Status AddEosToken(const std::string& json);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -63,6 +63,7 @@ struct Tokenizer::Impl {
     std::vector<uint32_t> after;
   };
   std::optional<Around> around;
+  std::vector<uint32_t> eos_token_ids;
   size_t max_token_bytes = 1;
 
   TandemToken Token(uint32_t id) const { return tandem_tokenizer_token(bridge.get(), id); }

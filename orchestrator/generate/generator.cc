@@ -192,6 +192,9 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   // that the model's embedding does not have.
   model.vocabulary_size = std::min(tokenizer_->vocabulary_size(), target.vocabulary_size());
   model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
+  // The chat template was written for the tokenizer's own, which the model's files may not name.
+  const absl::Span<const uint32_t> eos = tokenizer_->eos_token_ids();
+  model.eos_token_ids.insert(model.eos_token_ids.end(), eos.begin(), eos.end());
   model.default_sampling = messages::FromWire(target.default_sampling());
   for (acceptance::Rule rule : acceptance::kRules) {
     const auto& served = target.rules();

@@ -43,10 +43,11 @@ TEST_F(Config, Transformers5And4GiveTheSame) {
   EXPECT_EQ(four->Canonical(), five->Canonical());
 }
 
-TEST_F(Config, EndTokensOfTheGenerationConfigGoFirst) {
-  directory_.EditJson("generation_config.json",
-                      [](nlohmann::json& json) { json["eos_token_id"] = 7; });
-  EXPECT_THAT(ReadConfig(directory_.path())->eos_token_ids, ElementsAre(7));
+TEST_F(Config, EndTokensOfBothFilesEndTheText) {
+  directory_.EditJson("generation_config.json", [](nlohmann::json& json) {
+    json["eos_token_id"] = {7, 3, 7};
+  });
+  EXPECT_THAT(ReadConfig(directory_.path())->eos_token_ids, ElementsAre(2, 3, 7));
   std::filesystem::remove(directory_.file("generation_config.json"));
   EXPECT_THAT(ReadConfig(directory_.path())->eos_token_ids, ElementsAre(2, 3));
 }

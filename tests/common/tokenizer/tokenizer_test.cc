@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/common/tokenizer/test_tokenizers.h"
 #include "tests/support/allocations.h"
 #include "tests/support/paths.h"
@@ -173,6 +175,61 @@ TEST(Tokenizer, OfAModelInTheHubsCacheItsSnapshotIsRead) {
   const auto tokenizer = Tokenizer::Load(directory);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->content_id(), (*Tokenizer::Load(snapshot))->content_id());
+}
+
+// A directory with a tokenizer.json and, of other names, the texts that are not empty.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadBeside(const std::string& config,
+                                                      const std::string& map = "") {
+  std::string directory = ::testing::TempDir() + "tokenizerXXXXXX";
+  EXPECT_NE(mkdtemp(directory.data()), nullptr);
+  nlohmann::json json = ByteFallbackJson();
+  json["added_tokens"].push_back(json["added_tokens"][0]);
+  json["added_tokens"].back()["id"] = 300;
+  json["added_tokens"].back()["content"] = "<|im_end|>";
+  std::ofstream(directory + "/tokenizer.json") << json.dump();
+  if (!config.empty()) std::ofstream(directory + "/tokenizer_config.json") << config;
+  if (!map.empty()) std::ofstream(directory + "/special_tokens_map.json") << map;
+  return Tokenizer::Load(directory);
+}
+
+TEST(Tokenizer, ItsFilesSayWhichTokensEndAText) {
+  const std::string im_end = R"({"eos_token": "<|im_end|>"})";
+  const std::string object = R"({"eos_token": {"content": "</s>", "lstrip": false}})";
+  const uint32_t id = (*LoadBeside(im_end))->vocabulary_size() - 1;
+  EXPECT_EQ((*LoadBeside(im_end))->TokenBytes(id), "<|im_end|>");
+  EXPECT_THAT((*LoadBeside(im_end))->eos_token_ids(), ElementsAre(id));
+  EXPECT_THAT((*LoadBeside(object))->eos_token_ids(), ElementsAre(2));
+  EXPECT_THAT((*LoadBeside("", object))->eos_token_ids(), ElementsAre(2));
+  EXPECT_THAT((*LoadBeside(im_end, object))->eos_token_ids(), ElementsAre(id, 2));
+  EXPECT_THAT((*LoadBeside(object, object))->eos_token_ids(), ElementsAre(2));
+  // A token that is not special.
+  EXPECT_THAT((*LoadBeside(R"({"eos_token": "hello"})"))->eos_token_ids(), ElementsAre(271));
+  // Not a token at all, or not said.
+  for (const char* config : {R"({"eos_token": "<|unknown|>"})", R"({"eos_token": null})",
+                             R"({"eos_token": ""})", "{}", ""}) {
+    EXPECT_TRUE((*LoadBeside(config))->eos_token_ids().empty()) << config;
+  }
+  for (const char* eos : {"7", "[\"</s>\"]", "{\"content\": 2}", "true"}) {
+    const auto tokenizer = LoadBeside(absl::StrCat("{\"eos_token\": ", eos, "}"));
+    EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(tokenizer.status()), HasSubstr("tokenizer_config.json: eos_token is "));
+  }
+}
+
+TEST(Tokenizer, WhatIsNotARegularFileIsRefused) {
+  std::string directory = ::testing::TempDir() + "tokenizerXXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  std::filesystem::create_symlink("/dev/zero", directory + "/tokenizer.json");
+  EXPECT_THAT(Message(Tokenizer::Load(directory).status()),
+              HasSubstr(directory + "/tokenizer.json: not a regular file"));
+  std::filesystem::remove(directory + "/tokenizer.json");
+  std::ofstream(directory + "/tokenizer.json") << ByteFallbackJson().dump();
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    ASSERT_EQ(mkfifo((directory + "/" + name).c_str(), 0600), 0);
+    EXPECT_THAT(Message(Tokenizer::Load(directory).status()),
+                HasSubstr(absl::StrCat(directory, "/", name, ": not a regular file")));
+    std::filesystem::remove(directory + "/" + name);
+  }
 }
 
 TEST(Tokenizer, BrokenFilesAreRefusedWithTheReason) {
