@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "client/pull/digest.h"
 #include "client/pull/file_lock.h"
+#include "common/base/output_file.h"
 #include "common/base/status_macros.h"
 
 namespace tandem::client {
@@ -21,10 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status Failed(const fs::path& path) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot write ", path.string(), ": ", strerror(errno)));
-}
+absl::Status Failed(const fs::path& path) { return base::CannotWrite(path.string(), errno); }
+
+constexpr int64_t kMinProgressBytes = 64 << 10;
 
 // -1: there is none.
 int64_t SizeOf(const fs::path& path) {
@@ -39,7 +40,8 @@ class Part {
  public:
   // Takes what an earlier download left.
   static absl::StatusOr<Part> Open(const fs::path& path, const RemoteFile& file) {
-    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    TANDEM_RETURN_IF_ERROR(base::CheckOutput(path.string(), base::Existing::kReplace));
+    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (descriptor < 0) return Failed(path);
     absl::StatusOr<Digest> digest = Digest::For(file.etag, file.size);
     if (!digest.ok()) {
@@ -116,10 +118,11 @@ class Part {
   int64_t size_ = 0;
 };
 
-// Until the part is whole.
+// Until the part is whole. Tries that bring fewer bytes than a thousandth of the file count as failures.
 absl::Status Fill(HubClient& client, const std::string& commit, const RemoteFile& file, Part& part,
                   PullObserver& observer) {
   int failures = 0;
+  int64_t reached = part.size();  // of the most that was held, when the last progress was made
   while (!part.IsWhole()) {
     const int64_t before = part.size();
     const auto begin = [&](int64_t offset) -> absl::Status {
@@ -136,7 +139,10 @@ absl::Status Fill(HubClient& client, const std::string& commit, const RemoteFile
     if (part.IsWhole() && !absl::IsDataLoss(status)) return absl::OkStatus();
     if (status.ok()) status = absl::UnavailableError(absl::StrCat(file.name, " was cut"));
     if (!MayRetry(status)) return status;
-    failures = part.size() > before ? 1 : failures + 1;
+    // A server that sends a byte per connection, or begins again and again, would be asked for ever.
+    const bool progress = part.size() - reached >= std::max(kMinProgressBytes, file.size / 1000);
+    if (progress) reached = part.size();
+    failures = progress ? 1 : failures + 1;
     if (failures >= kMaxFailures) {
       return absl::UnavailableError(absl::StrCat(status.message(), "; ", part.size(), " of ",
                                                  file.size, " bytes of ", file.name,
@@ -193,13 +199,7 @@ absl::Status DownloadBlob(HubClient& client, const std::string& commit, const Re
                                  " is not right; again from the start"));
   }
   TANDEM_RETURN_IF_ERROR(part.Sync());
-  std::error_code error;
-  fs::rename(incomplete, blob, error);
-  if (error) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", blob.string(), ": ", error.message()));
-  }
-  return absl::OkStatus();
+  return base::Publish(incomplete.string(), blob.string(), base::Existing::kReplace);
 }
 
 }  // namespace tandem::client

@@ -17,16 +17,20 @@
 namespace tandem::client {
 namespace {
 
-constexpr long kSilence = 100;            // NOLINT: libcurl's; fewer bytes a second are none
-constexpr size_t kMaxHeaders = 64;        // kept of one reply
-constexpr size_t kMaxHeaderBytes = 8192;  // of one; signed addresses are long
+constexpr long kSilence = 100;               // NOLINT: libcurl's; fewer bytes a second are none
+constexpr size_t kMaxHeaders = 64;           // kept of one reply
+constexpr size_t kMaxHeaderBytes = 8192;     // of one; signed addresses are long
+constexpr size_t kMaxUnreadBytes = 1 << 20;  // of a reply and those before it
 
 struct Transfer {
   HttpReply reply;
   const HttpBody& body;
   absl::Status status;  // of `body`
+  size_t unread = 0;    // bytes of headers, and of a body that nobody asked for
 
   bool HasBody() const { return reply.status >= 200 && reply.status < 300; }
+  // Of such bytes: what libcurl is told was taken. Other than `bytes` ends the transfer.
+  size_t Skip(size_t bytes) { return (unread += bytes) <= kMaxUnreadBytes ? bytes : 0; }
 };
 
 size_t OnHeader(char* data, size_t size, size_t count, void* user) {
@@ -37,22 +41,22 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
     transfer.reply = HttpReply();
     const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
     if (words.size() > 1) (void)absl::SimpleAtoi(words[1], &transfer.reply.status);
-    return line.size();
+    return transfer.Skip(line.size());
   }
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(':', 1));
   if (parts.second.size() > kMaxHeaderBytes || transfer.reply.headers.size() >= kMaxHeaders) {
-    return line.size();
+    return transfer.Skip(line.size());
   }
   transfer.reply.headers[absl::AsciiStrToLower(absl::StripAsciiWhitespace(parts.first))] =
       std::string(absl::StripAsciiWhitespace(parts.second));
-  return line.size();
+  return transfer.Skip(line.size());
 }
 
 size_t OnBody(char* data, size_t size, size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const size_t bytes = size * count;
-  if (!transfer.HasBody()) return bytes;
+  if (!transfer.HasBody()) return transfer.Skip(bytes);
   transfer.status = transfer.body(transfer.reply, absl::string_view(data, bytes));
   return transfer.status.ok() ? bytes : 0;
 }
@@ -141,6 +145,11 @@ absl::StatusOr<HttpReply> Http::Send(const HttpRequest& request, const HttpBody&
   }
   const CURLcode code = curl_easy_perform(curl);
   if (!transfer.status.ok()) return transfer.status;
+  if (transfer.unread > kMaxUnreadBytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Origin(request.url), ": a reply of status ", transfer.reply.status,
+                     " has more than ", kMaxUnreadBytes, " bytes of headers and error text"));
+  }
   if (absl::Status status = Ended(code, detail, request.url, patience_); !status.ok()) {
     return status;
   }

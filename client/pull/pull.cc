@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +15,8 @@
 #include "client/pull/blob_download.h"
 #include "client/pull/hub_client.h"
 #include "client/pull/wanted_files.h"
+#include "common/base/output_file.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/hub/repository_files.h"
 
@@ -32,36 +32,22 @@ using hub::Snapshot;
 
 constexpr int64_t kSpareBytes = int64_t{64} << 20;  // of the disk, beyond the files
 
-absl::Status CannotWrite(const fs::path& path, const std::string& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot write ", path.string(), ": ", why, "; HF_HOME says where the cache is"));
+absl::Status OfCache(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; HF_HOME says where the cache is"));
 }
 
 absl::Status MakeFolder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  return error ? CannotWrite(path, error.message()) : absl::OkStatus();
+  return error ? OfCache(base::CannotWrite(path.string(), error.value())) : absl::OkStatus();
 }
 
-// Gives a file its name when it is whole. `make` makes it under another name.
-template <typename Make>
-absl::Status Place(const fs::path& path, Make make) {
-  TANDEM_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
-  const fs::path other = absl::StrCat(path.string(), ".", getpid(), ".tmp");
-  std::error_code error;
-  fs::remove(other, error);
-  make(other, error);
-  if (!error) fs::rename(other, path, error);
-  return error ? CannotWrite(path, error.message()) : absl::OkStatus();
-}
-
+// The cache's own files are replaced.
 absl::Status PlaceText(const fs::path& path, const std::string& text) {
-  return Place(path, [&text](const fs::path& other, std::error_code& error) {
-    std::ofstream file(other, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) error = std::error_code(errno, std::generic_category());
-  });
+  TANDEM_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
+  return OfCache(base::WriteFile(path.string(), text, base::Existing::kReplace));
 }
 
 // As huggingface_hub does: a relative link, so that the cache may be moved.
@@ -71,9 +57,12 @@ absl::Status PlaceLink(const RepositoryFolder& folder, const std::string& commit
   const fs::path target = folder.Blob(file.etag).lexically_relative(link.parent_path());
   std::error_code error;
   if (fs::read_symlink(link, error) == target) return absl::OkStatus();
-  return Place(link, [&target](const fs::path& other, std::error_code& failed) {
-    fs::create_symlink(target, other, failed);
-  });
+  TANDEM_RETURN_IF_ERROR(MakeFolder(link.parent_path()));
+  const fs::path other = absl::StrCat(link.string(), ".", getpid(), ".tmp");
+  fs::remove(other, error);
+  fs::create_symlink(target, other, error);
+  if (!error) fs::rename(other, link, error);
+  return error ? OfCache(base::CannotWrite(link.string(), error.value())) : absl::OkStatus();
 }
 
 // Programs that back folders up leave out what has this file (bford.info/cachedir).
@@ -88,17 +77,11 @@ absl::Status CheckRoom(const RepositoryFolder& folder, int64_t bytes) {
   struct statvfs disk;
   if (bytes == 0 || statvfs(folder.path().c_str(), &disk) != 0) return absl::OkStatus();
   const auto free = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
-  if (free >= bytes + kSpareBytes) return absl::OkStatus();
+  if (free - kSpareBytes >= bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
       "%.1f GB are to be downloaded to %s, where %.1f GB are free: make room, or set HF_HOME to a "
       "folder on a larger disk",
       static_cast<double>(bytes) / 1e9, folder.path().string(), static_cast<double>(free) / 1e9));
-}
-
-std::string ReadText(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
 }
 
 // One pull of one revision. Thread safety: one thread.
@@ -163,13 +146,14 @@ class Puller {
     std::string index;
     for (const RemoteFile& file : files) {
       if (file.name != hub::kWeightIndex) continue;
-      if (file.size > static_cast<int64_t>(hub::kMaxIndexBytes)) {
+      if (file.size > hub::kMaxIndexBytes) {
         return OfRepository(absl::FailedPreconditionError(
             absl::StrCat(file.name, " has ", file.size, " bytes: that is no index")));
       }
       TANDEM_RETURN_IF_ERROR(CheckRoom(folder_, file.size));
       TANDEM_RETURN_IF_ERROR(DownloadBlob(client_, revision.commit, file, folder_, silent_));
-      index = ReadText(folder_.Blob(file.etag));
+      TANDEM_ASSIGN_OR_RETURN(
+          index, base::ReadRegularFile(folder_.Blob(file.etag).string(), hub::kMaxIndexBytes));
     }
     const absl::StatusOr<std::vector<std::string>> weights = WantedWeights(revision.files, index);
     if (!weights.ok()) return OfRepository(weights.status());
@@ -179,7 +163,10 @@ class Puller {
   absl::Status Download(const std::string& commit, const std::vector<RemoteFile>& files) {
     int64_t bytes = 0, held = 0;
     for (const RemoteFile& file : files) {
-      bytes += file.size;
+      if (__builtin_add_overflow(bytes, file.size, &bytes)) {
+        return OfRepository(absl::FailedPreconditionError(
+            absl::StrCat("its files have more than ", INT64_MAX, " bytes together, says the hub")));
+      }
       held += BytesHeld(folder_, file);
     }
     TANDEM_RETURN_IF_ERROR(CheckRoom(folder_, bytes - held));

@@ -43,6 +43,8 @@ class Faults:
         self.status = {}  # path's end: (status, headers, times)
         self.content = {}  # name: what comes in place of the right bytes
         self.size = {}  # name: what the hub says of its size
+        self.pieces = {}  # name: iterator over how many bytes each connection brings before it ends
+        self.endless = None  # path's end: a reply of status 500 whose body never ends
         self.ranges = True
 
     @staticmethod
@@ -111,6 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = urllib.parse.urlsplit(self.path).path
         with self.hub.lock:
             self.hub.requests.append(Request(self.server_name, self.command, path, dict(self.headers)))
+            if self.hub.faults.endless and path.endswith(self.hub.faults.endless):
+                return self.say_endlessly()
             for end in list(self.hub.faults.status):
                 if path.endswith(end):
                     fault = Faults.take(self.hub.faults.status, end)
@@ -126,6 +130,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(text)
 
+    def say_endlessly(self):
+        self.send_response(500)
+        self.send_header("Content-Length", str(2**40))
+        self.end_headers()
+        self.close_connection = True
+        try:
+            while True:
+                self.wfile.write(bytes(1 << 16))
+        except ConnectionError:
+            pass
+
     def send_file(self, name, content, headers):
         """The bytes of a file, or of a range of it, with the faults of that file."""
         faults = self.hub.faults
@@ -139,6 +154,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.hub.lock:
             cut = Faults.take(faults.cut, name) if self.command == "GET" else None
             stall = Faults.take(faults.stall, name) if self.command == "GET" else None
+            if self.command == "GET" and name in faults.pieces:
+                cut = begin + next(faults.pieces[name])
         body = content[begin:]
         self.send_response(status)
         for key, value in {"Content-Length": str(len(body)), "Accept-Ranges": "bytes", **headers}.items():

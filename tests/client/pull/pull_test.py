@@ -1,6 +1,7 @@
 """`tandem pull` and what takes names of the hub, against a server that answers like it."""
 
 import importlib.util
+import itertools
 import os
 import pathlib
 import shutil
@@ -206,6 +207,39 @@ class RefusalTest(PullTest):
         self.assertIn("100000000.0 GB are to be downloaded", self.refused())
         self.assertEqual(self.hub.of("content"), [])
 
+    def test_sizes_that_no_disk_has(self):
+        self.faults.size["model.safetensors"] = 2**63 - 1
+        self.assertIn("more than 9223372036854775807 bytes together", self.refused())
+        self.faults.size["model.safetensors"] = 2**63 - 2**20  # with the other files just below
+        self.assertIn("9223372036.9 GB are to be downloaded", self.refused())
+        self.faults.size["model.safetensors"] = 2**63
+        self.assertIn("the hub does not say how large it is", self.refused())
+        del self.repository.files["model.safetensors"]
+        shards = {f"model-{one}-of-3.safetensors": b"one" for one in range(3)}
+        self.repository.files.update(shards)
+        self.repository.files["model.safetensors.index.json"] = index_of(*shards)
+        self.faults.size.update({name: 2**62 for name in shards})
+        self.assertIn("more than 9223372036854775807 bytes together", self.refused())
+        self.assertEqual(self.hub.of("content"), [])
+
+    def test_nothing_but_a_regular_file_is_written_to(self):
+        blobs = self.folder / "blobs"
+        blobs.mkdir(parents=True)
+        blob = blobs / etag_of("model.safetensors", WEIGHTS)
+        for path in (blob, blob.with_name(f"{blob.name}.incomplete")):
+            path.unlink(missing_ok=True)  # what is whole but for its name
+            os.mkfifo(path)
+            self.assertIn(f"cannot write {path}: it is not a regular file", self.refused())
+            path.unlink()
+            other = self.home / "other"
+            other.write_text("precious")
+            path.symlink_to(other)
+            self.assertIn(f"cannot write {path}: it is a symbolic link", self.refused())
+            self.assertEqual(other.read_text(), "precious")
+            path.unlink()
+        self.pulled()
+        self.check_whole()
+
     def test_a_cache_that_cannot_be_written(self):
         (self.home / "file").write_text("")
         self.assertIn("HF_HOME says where the cache is", self.refused(HF_HOME=str(self.home / "file")))
@@ -292,6 +326,26 @@ class FaultTest(PullTest):
             del self.faults.content[name]
         self.pulled()
         self.check_whole()
+
+    def test_tries_that_bring_next_to_nothing_come_to_an_end(self):
+        """One server sends a byte per connection; the other begins again each time, now further, now less far."""
+        other = Hub()
+        self.addCleanup(other.close)
+        other.repositories["owner/name"] = self.repository
+        other.faults.ranges = False
+        other.faults.pieces["model.safetensors"] = itertools.cycle([600_000, 300_000])
+        self.faults.pieces["model.safetensors"] = itertools.repeat(1)
+        processes = [self.start("pull", "owner/name"),
+                     self.start("pull", "owner/name", HF_HOME=str(self.home / "2"), HF_ENDPOINT=other.endpoint)]
+        for process, hub in zip(processes, (self.hub, other)):
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1, err)
+            self.assertIn("are kept: `tandem pull` goes on there", err.splitlines()[-1])
+            self.assertEqual(len(hub.downloads("model.safetensors")), 5)
+
+    def test_what_a_server_says_of_an_error_has_an_end(self):
+        self.faults.endless = "/revision/main"
+        self.assertIn("a reply of status 500 has more than 1048576 bytes", self.refused())
 
     def test_more_bytes_than_were_said(self):
         self.faults.content["model.safetensors"] = WEIGHTS + b"x"
