@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/output_file.h"
 #include "common/base/status_macros.h"
 #include "common/hub/local_directory.h"
 #include "common/tokenizer/tokenizer.h"
@@ -76,6 +77,7 @@ void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
   flags.Text("out", &out,
              "the file to write, for tandem-draft --ngrams; what is done so far is kept in "
              "OUT.partial; needed");
+  flags.Switch("force", &force, "replace an existing file OUT, once the new one is whole");
   flags.Number("successors", &successors, 1, draft_service::SuccessorTable::kMaxSuccessors,
                "tokens that may follow each token, likeliest first");
   flags.Number("continuation", &continuation, 0, NgramShape::kMaxContinuation,
@@ -90,6 +92,8 @@ absl::Status DeriveNgramsOptions::Validate() const {
 }
 
 absl::Status DeriveNgrams(DeriveNgramsOptions options) {
+  const base::Existing existing = options.force ? base::Existing::kReplace : base::Existing::kKeep;
+  TANDEM_RETURN_IF_ERROR(base::CheckOutput(options.out, existing));
   TANDEM_ASSIGN_OR_RETURN(
       options.load.directory,
       hub::LocalDirectory("--model", options.load.directory, hub::Need::kModel));
@@ -109,7 +113,7 @@ absl::Status DeriveNgrams(DeriveNgramsOptions options) {
   shape.continuation = options.continuation;
   shape.unigrams =
       std::min<uint32_t>(draft_service::SuccessorTable::kMaxSuccessors, shape.vocabulary_size);
-  TANDEM_ASSIGN_OR_RETURN(auto writer, NgramFileWriter::Open(options.out, shape));
+  TANDEM_ASSIGN_OR_RETURN(auto writer, NgramFileWriter::Open(options.out, shape, existing));
   if (writer->done() > 0) {
     std::fprintf(stderr, "goes on from %u of %u tokens in %s.partial\n", writer->done(),
                  shape.vocabulary_size, options.out.c_str());

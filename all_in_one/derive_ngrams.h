@@ -19,6 +19,7 @@ struct DeriveNgramsOptions {
   model::LoadFlags load;
   std::string device = "cpu";  // that computes the model (torch/load.h)
   std::string out;             // the file
+  bool force = false;          // an existing file is replaced
   uint32_t successors = 8;
   uint32_t continuation = 4;  // tokens
 
@@ -27,7 +28,7 @@ struct DeriveNgramsOptions {
 };
 
 // Progress goes to standard error. What another run of the same model and shape has begun in
-// OUT.partial is finished. An OUT that is there is replaced when the new one is whole.
+// OUT.partial is finished.
 absl::Status DeriveNgrams(DeriveNgramsOptions options);
 
 }  // namespace tandem::all_in_one

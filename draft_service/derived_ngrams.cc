@@ -102,7 +102,7 @@ uint64_t NgramShape::FileBytes() const {
 
 absl::StatusOr<std::shared_ptr<const DerivedNgrams>> DerivedNgrams::Open(
     const std::string& path, absl::string_view tokenizer_id) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }
@@ -259,24 +259,25 @@ std::shared_ptr<const SuccessorTable> ExtendedTable(std::shared_ptr<const Derive
 
 absl::Status NgramFileWriter::Fail(absl::string_view what) const {
   const int error = errno;
-  const std::string message = absl::StrCat("cannot ", what, " ", partial_, ": ", strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    return absl::ResourceExhaustedError(message);
-  }
   if (error == EWOULDBLOCK) {
     return absl::UnavailableError(absl::StrCat(partial_, ": another process writes it"));
   }
-  return absl::FailedPreconditionError(message);
+  return base::CannotWrite(partial_, error, what);
 }
 
 absl::StatusOr<std::unique_ptr<NgramFileWriter>> NgramFileWriter::Open(const std::string& path,
-                                                                       const NgramShape& shape) {
+                                                                       const NgramShape& shape,
+                                                                       base::Existing existing) {
   TANDEM_RETURN_IF_ERROR(shape.Validate());
+  TANDEM_RETURN_IF_ERROR(base::CheckOutput(path, existing));
   std::unique_ptr<NgramFileWriter> writer(new NgramFileWriter);
   writer->path_ = path;
   writer->partial_ = path + ".partial";
   writer->shape_ = shape;
-  writer->descriptor_ = open(writer->partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  writer->existing_ = existing;
+  TANDEM_RETURN_IF_ERROR(base::CheckOutput(writer->partial_, base::Existing::kReplace));
+  writer->descriptor_ =
+      open(writer->partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (writer->descriptor_ < 0) return writer->Fail("open");
   if (flock(writer->descriptor_, LOCK_EX | LOCK_NB) != 0) return writer->Fail("lock");
   NgramFileHeader found = {};
@@ -360,8 +361,7 @@ absl::Status NgramFileWriter::Finish() {
   munmap(mapping, header.file_bytes);
   TANDEM_RETURN_IF_ERROR(Write(0, &header, sizeof(header)));
   if (fsync(descriptor_) != 0) return Fail("write");
-  if (rename(partial_.c_str(), path_.c_str()) != 0) return Fail("rename");
-  return absl::OkStatus();
+  return base::Publish(partial_, path_, existing_);
 }
 
 }  // namespace tandem::draft_service

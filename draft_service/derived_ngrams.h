@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/base/output_file.h"
 #include "draft_service/successor_table.h"
 
 namespace tandem::draft_service {
@@ -85,9 +86,11 @@ std::shared_ptr<const SuccessorTable> ExtendedTable(std::shared_ptr<const Derive
 // writes it), FAILED_PRECONDITION and others (what the system says).
 class NgramFileWriter {
  public:
-  // What is in PATH.partial counts if it is of this shape; else it is begun anew.
+  // What is in PATH.partial counts if it is of this shape; else it is begun anew. `existing`: what
+  // becomes of a file at PATH (base/output_file.h, which has the errors, too).
   static absl::StatusOr<std::unique_ptr<NgramFileWriter>> Open(const std::string& path,
-                                                               const NgramShape& shape);
+                                                               const NgramShape& shape,
+                                                               base::Existing existing);
   ~NgramFileWriter();
   NgramFileWriter(const NgramFileWriter&) = delete;
   NgramFileWriter& operator=(const NgramFileWriter&) = delete;
@@ -110,6 +113,7 @@ class NgramFileWriter {
 
   std::string path_, partial_;
   NgramShape shape_;
+  base::Existing existing_ = base::Existing::kKeep;
   int descriptor_ = -1;
   uint32_t done_ = 0;
   bool unigrams_written_ = false;

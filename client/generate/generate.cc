@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -20,6 +19,7 @@
 #include "client/generate/resume.h"
 #include "client/generate/summary.h"
 #include "client/generate/timeline.h"
+#include "common/base/output_file.h"
 #include "common/base/status_macros.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
@@ -41,15 +41,24 @@ void PrintReply(const v1::GenerateReply& reply, bool json, bool several,
   if (!json && !several && reply.has_delta()) Print(AcceptedText(reply.delta(), style));
 }
 
+// What becomes of a file that --record names.
+base::Existing Existing(const GenerateOptions& options) {
+  return options.force ? base::Existing::kReplace : base::Existing::kKeep;
+}
+
+absl::Status OfRecord(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--record: ", status.message()));
+}
+
 // Prints the rest at the end of a request, and returns the exit code.
 class Report {
  public:
-  Report(const GenerateOptions& options, const v1::GenerateRequest& request, std::ofstream& record)
+  Report(const GenerateOptions& options, const v1::GenerateRequest& request)
       : json_(options.format == "json"),
         several_(options.samples > 1),
         options_(options),
-        request_(request),
-        record_(record) {}
+        request_(request) {}
 
   int Ended(const Outcome& outcome) {
     if (!json_) EndText(outcome, /*complete=*/true);
@@ -106,16 +115,16 @@ class Report {
   // could not be written.
   bool Record(const std::string& line) {
     if (json_) Print(line + "\n");
-    if (!record_.is_open() || (record_ << line << std::endl)) return true;
-    PrintError(absl::DataLossError("--record: the file could not be written"));
-    return false;
+    if (options_.record.empty()) return true;
+    const absl::Status written = base::WriteFile(options_.record, line + "\n", Existing(options_));
+    if (!written.ok()) PrintError(OfRecord(written));
+    return written.ok();
   }
 
   const bool json_;
   const bool several_;
   const GenerateOptions& options_;
   const v1::GenerateRequest& request_;
-  std::ofstream& record_;
 };
 
 }  // namespace
@@ -127,14 +136,11 @@ int RunGenerate(absl::Span<const std::string> args) {
                        "[PROMPT] [flags]");
   options.AddTo(flags);
   std::string prompt;
-  std::ofstream record;
   const auto check = [&]() -> absl::Status {
     TANDEM_RETURN_IF_ERROR(options.Validate());
     TANDEM_ASSIGN_OR_RETURN(prompt, options.prompt.Read());
     if (options.record.empty()) return absl::OkStatus();
-    record.open(options.record);
-    if (record.is_open()) return absl::OkStatus();
-    return flags::BadFlag("record", options.record, "cannot be opened for writing");
+    return OfRecord(base::CheckOutput(options.record, Existing(options)));
   };
   if (const auto code = ReadArguments(args, flags, check)) return *code;
   CancelRequestsOnSignals();
@@ -151,7 +157,7 @@ int RunGenerate(absl::Span<const std::string> args) {
   const absl::Status status =
       Generate(*v1::Generation::NewStub(channel), request, call, outcome,
                [&](const v1::GenerateReply& reply) { PrintReply(reply, json, several, style); });
-  Report report(options, request, record);
+  Report report(options, request);
   return status.ok() ? report.Ended(outcome) : report.Failed(outcome, status);
 }
 

@@ -91,7 +91,10 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
   flags.Switch("quiet", &quiet,
                "as text: the text alone, and errors; nothing of how speculation went");
-  flags.Text("record", &record, "a file to write the final JSON object to, whatever the format");
+  flags.Text(
+      "record", &record,
+      "a file to write the final JSON object to, whatever the format; it must not exist yet");
+  flags.Switch("force", &force, "--record replaces an existing file");
   flags.OptionalChoice("timeline", &timeline, {"short", "all"}, "short",
                        "draws where the time of each round went; of many rounds the first and "
                        "the slowest, or all; as JSON: the final object has the rounds");

@@ -46,6 +46,7 @@ struct GenerateOptions {
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none
+  bool force = false;                             // `record` replaces an existing file
   bool quiet = false;                             // the text alone
 
   std::string timeline;        // short, all; empty: none

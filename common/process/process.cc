@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
+#include "common/base/output_file.h"
+#include "common/base/read_file.h"
+#include "common/base/status_macros.h"
 #include "common/concurrency/system_clock.h"
 
 namespace tandem::process {
@@ -23,6 +26,19 @@ sigset_t StopSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   return signals;
+}
+
+// Whether the file of an earlier start may be replaced: it has a port, or nothing, as one of mktemp.
+bool IsPortFile(const std::string& path) {
+  constexpr int64_t kMaxBytes = 16;
+  const absl::StatusOr<std::string> text = base::ReadRegularFileIfThere(path, kMaxBytes);
+  int port = 0;
+  return text.ok() && (text->empty() || absl::SimpleAtoi(*text, &port));
+}
+
+absl::Status OfPortFile(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--port-file: ", status.message()));
 }
 
 }  // namespace
@@ -99,14 +115,20 @@ void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
   }
 }
 
+absl::Status CheckPortFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  absl::Status status = base::CheckOutput(path, base::Existing::kReplace);
+  if (status.ok() && !IsPortFile(path)) {
+    status = absl::AlreadyExistsError(absl::StrCat(
+        path, " already exists and is not a port file: remove it, or give another name"));
+  }
+  return status.ok() ? status : OfPortFile(status);
+}
+
 absl::Status WritePortFile(const std::string& path, int port) {
   if (path.empty()) return absl::OkStatus();
-  const std::string beside = absl::StrCat(path, ".new");
-  std::ofstream file(beside);
-  file << port << "\n";
-  file.close();
-  if (file.good() && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--port-file=", path, ": cannot be written"));
+  TANDEM_RETURN_IF_ERROR(CheckPortFile(path));
+  return OfPortFile(base::WriteFile(path, absl::StrCat(port, "\n"), base::Existing::kReplace));
 }
 
 }  // namespace tandem::process

@@ -48,8 +48,14 @@ absl::string_view DrainEndName(DrainEnd end);
 // ends it.
 DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace);
 
+// Whether WritePortFile may write there; ask before anything that takes long. The port file of an earlier
+// start, or an empty file, is replaced, so that a service can be started again. Any other file is
+// kept: ALREADY_EXISTS. Errors otherwise as base/output_file.h has them, and with the flag's name,
+// --port-file. OK for an empty path.
+absl::Status CheckPortFile(const std::string& path);
+
 // Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty
-// path. INVALID_ARGUMENT names the flag, --port-file, and the path.
+// path. Errors as CheckPortFile's.
 absl::Status WritePortFile(const std::string& path, int port);
 
 }  // namespace tandem::process

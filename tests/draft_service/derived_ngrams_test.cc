@@ -1,5 +1,7 @@
 #include "draft_service/derived_ngrams.h"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +39,7 @@ std::string PathOf(const std::string& name) {
 }
 
 std::unique_ptr<NgramFileWriter> Begin(const std::string& path, const NgramShape& shape = kShape) {
-  auto writer = NgramFileWriter::Open(path, shape);
+  auto writer = NgramFileWriter::Open(path, shape, base::Existing::kReplace);
   TANDEM_CHECK_OK(writer);
   return *std::move(writer);
 }
@@ -177,7 +179,8 @@ TEST(NgramFileWriter, GoesOnWhereItEnded) {
     auto writer = Begin(path);
     EXPECT_EQ(writer->done(), 1u);
     WriteTokens(*writer, 1, 1);
-    EXPECT_TRUE(absl::IsUnavailable(NgramFileWriter::Open(path, kShape).status()))
+    EXPECT_TRUE(
+        absl::IsUnavailable(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status()))
         << "two would write into each other's file";
   }
   auto writer = Begin(path);
@@ -199,20 +202,52 @@ TEST(NgramFileWriter, BeginsAnewForAnotherShape) {
   EXPECT_EQ(Begin(path, other)->done(), 0u) << "a part that was cut";
 }
 
+TEST(NgramFileWriter, ReplacesOnlyWhatItMay) {
+  const std::string path = PathOf("old");
+  Write(path, "precious");
+  EXPECT_EQ(NgramFileWriter::Open(path, kShape, base::Existing::kKeep).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+  EXPECT_EQ(Read(path), "precious");
+  for (const std::string& special : {path, path + ".partial"}) {
+    std::filesystem::remove(special);
+    for (const bool fifo : {true, false}) {
+      if (fifo) {
+        ASSERT_EQ(mkfifo(special.c_str(), 0600), 0);
+      } else {
+        std::filesystem::create_symlink("/dev/full", special);
+      }
+      EXPECT_EQ(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status().code(),
+                absl::StatusCode::kInvalidArgument);
+      std::filesystem::remove(special);
+    }
+  }
+  // A file that came meanwhile.
+  auto writer = NgramFileWriter::Open(path, kShape, base::Existing::kKeep);
+  TANDEM_CHECK_OK(writer);
+  TANDEM_CHECK_OK((*writer)->WriteUnigrams(kUnigrams));
+  WriteTokens(**writer, 0, 3);
+  Write(path, "another's");
+  EXPECT_EQ((*writer)->Finish().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Read(path), "another's");
+}
+
 TEST(NgramFileWriter, RefusesBeforeItWrites) {
   const std::string path = PathOf("theirs");
   Write(path + ".partial", "a letter to somebody else");
-  EXPECT_THAT(std::string(NgramFileWriter::Open(path, kShape).status().message()),
-              HasSubstr("is something else"));
+  EXPECT_THAT(
+      std::string(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status().message()),
+      HasSubstr("is something else"));
   EXPECT_EQ(Read(path + ".partial"), "a letter to somebody else");
-  EXPECT_FALSE(NgramFileWriter::Open("/nowhere/at/all", kShape).ok());
+  EXPECT_FALSE(NgramFileWriter::Open("/nowhere/at/all", kShape, base::Existing::kReplace).ok());
   NgramShape wrong = kShape;
   wrong.successors = 4;
   wrong.continuation = 17;
   wrong.model_id = std::string(128, 'x');
-  EXPECT_THAT(std::string(NgramFileWriter::Open(path, wrong).status().message()),
-              AllOf(HasSubstr("successors is 4, outside 1 to 3"), HasSubstr("17, outside 0 to 16"),
-                    HasSubstr("128, outside 1 to 127")));
+  EXPECT_THAT(
+      std::string(NgramFileWriter::Open(path, wrong, base::Existing::kReplace).status().message()),
+      AllOf(HasSubstr("successors is 4, outside 1 to 3"), HasSubstr("17, outside 0 to 16"),
+            HasSubstr("128, outside 1 to 127")));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string PathOf(const std::string& name) {
 TableModelOptions Model() { return {.vocabulary_size = kVocabulary + 4, .seed = 9}; }
 
 absl::Status Derive(TableModel& model, const std::string& path) {
-  auto writer = NgramFileWriter::Open(path, kShape);
+  auto writer = NgramFileWriter::Open(path, kShape, base::Existing::kReplace);
   TANDEM_CHECK_OK(writer);
   TANDEM_CHECK_OK((*writer)->WriteUnigrams(NearestTokens(std::vector<double>(kVocabulary, 1), 3)));
   uint32_t told = (*writer)->done();

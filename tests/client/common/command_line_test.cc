@@ -81,7 +81,9 @@ TEST(CommandLine, EveryCommandNamesWhatIsWrongWithItsArguments) {
   }
   // What is known to be wrong only after all flags were read.
   for (const auto& [arguments, says] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"generate --record=/nowhere/record x", "/nowhere/record"},
+           {"generate --record=/nowhere/record x", "/nowhere/record: No such file or directory"},
+           {"generate --record=/dev/full --force x", "/dev/full: it is not a regular file"},
+           {"generate --record=/etc/passwd x", "/etc/passwd already exists"},
            {"generate --samples=17 x", "samples"},
            {"chat --orchestrator=nowhere", "orchestrator"},
            {"describe --orchestrator=nowhere", "orchestrator"},

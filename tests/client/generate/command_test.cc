@@ -295,13 +295,25 @@ TEST_F(GenerateCommandTest, WhatFailsShowsItsTraceAndRounds) {
 TEST_F(GenerateCommandTest, TextThatCannotBeWrittenIsAnError) {
   for (const char* format : {"text", "json"}) {
     const Result result =
-        Run(absl::StrCat("--prompt=whole --format=", format, " --record=", File("record")),
+        Run(absl::StrCat("--prompt=whole --force --format=", format, " --record=", File("record")),
             "/dev/full");
     EXPECT_EQ(result.code, 1) << format;
     EXPECT_THAT(result.err, HasSubstr("error: DATA_LOSS: standard output cannot be written: "
                                       "No space left on device"));
     EXPECT_EQ(Lines(Read(File("record"))).back()["text"].String(), "a0a1");
   }
+}
+
+TEST_F(GenerateCommandTest, ARecordReplacesAFileOnlyWhereItIsForcedTo) {
+  const std::string flags = absl::StrCat("--prompt=whole --record=", File("precious"));
+  std::ofstream(File("precious")) << "precious";
+  const Result refused = Run(flags);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.out, IsEmpty());
+  EXPECT_THAT(refused.err, HasSubstr("precious already exists: give another name, or --force"));
+  EXPECT_EQ(Read(File("precious")), "precious");
+  EXPECT_EQ(Run(flags + " --force").code, 0);
+  EXPECT_EQ(Lines(Read(File("precious"))).back()["text"].String(), "a0a1");
 }
 
 TEST_F(GenerateCommandTest, WrongFlagsTryNothing) {

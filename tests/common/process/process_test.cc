@@ -28,9 +28,33 @@ TEST(WritePortFile, WritesANumberAndABreak) {
 
 TEST(WritePortFile, NamesThePathItCannotWrite) {
   const absl::Status status = WritePortFile("/nowhere/at/all", 1);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("--port-file=/nowhere/at/all"), std::string::npos) << status;
+  EXPECT_EQ(status, absl::NotFoundError(
+                        "--port-file: cannot write /nowhere/at/all: No such file or directory"));
+  EXPECT_EQ(CheckPortFile("/nowhere/at/all"), status);
   EXPECT_TRUE(WritePortFile("", 1).ok());
+}
+
+TEST(WritePortFile, ReplacesAPortFileAndNothingElse) {
+  const std::string path = testing::TempDir() + "/process_test_other";
+  for (const char* old : {"", "50051\n", "50051"}) {
+    std::ofstream(path) << old;
+    EXPECT_TRUE(CheckPortFile(path).ok()) << old;
+  }
+  for (const char* precious : {"a diary\n", "50051 and more", "1\n2\n"}) {
+    std::ofstream(path) << precious;
+    EXPECT_EQ(CheckPortFile(path).code(), absl::StatusCode::kAlreadyExists) << precious;
+    EXPECT_EQ(WritePortFile(path, 7).code(), absl::StatusCode::kAlreadyExists) << precious;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    EXPECT_EQ(text.str(), precious);
+  }
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/full", path);
+  for (const std::string& special : {path, std::string("/dev/full"), testing::TempDir()}) {
+    EXPECT_EQ(WritePortFile(special, 7).code(), absl::StatusCode::kInvalidArgument) << special;
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+  std::filesystem::remove(path);
 }
 
 TEST(StopSignals, EndTheWaitAndNotTheProcess) {
