@@ -17,6 +17,7 @@
 #include "common/messages/handshake.h"
 #include "common/process/machine.h"
 #include "common/process/process.h"
+#include "common/security/bearer_tokens.h"
 #include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/model_drafter.h"
@@ -58,6 +59,26 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   return options;
 }
 
+absl::Status OfModel(const char* role, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--", role, "-model: ", status.message()));
+}
+
+// Their files, and the memory for both together.
+absl::Status CheckModels(const ServeOptions& serve) {
+  int64_t draft_bytes = 0;
+  if (!serve.draft_model.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(const model::LoadOptions draft, DraftOptions(serve));
+    absl::StatusOr<int64_t> bytes = model::CheckLoad(draft);
+    if (!bytes.ok()) return OfModel("draft", bytes.status());
+    draft_bytes = *bytes;
+  }
+  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions target, TargetOptions(serve));
+  target.reserved_bytes = draft_bytes;
+  return OfModel("target",
+                 torch::CheckLoadFor(serve.device, target, *serve.gpu_memory_utilization).status());
+}
+
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
     const char* role, const std::string& device, double gpu_memory_utilization,
     model::LoadOptions options, std::shared_ptr<ComputePool> pool, model::LoadReport& report) {
@@ -75,10 +96,7 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
   };
   absl::StatusOr<std::unique_ptr<model::LanguageModel>> model =
       torch::LoadFor(device, options, gpu_memory_utilization);
-  if (!model.ok()) {
-    return absl::Status(model.status().code(),
-                        absl::StrCat("--", role, "-model: ", model.status().message()));
-  }
+  if (!model.ok()) return OfModel(role, model.status());
   TANDEM_LOG(kInfo) << "the " << role << " is " << report.Text();
   return model;
 }
@@ -143,7 +161,8 @@ absl::StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(ServeOptions opt
   std::vector<transport::ListenAddress> more = options.http.Addresses();
   more.push_back({"--draft-listen", options.draft_listen});
   more.push_back({"--target-listen", options.target_listen});
-  TANDEM_RETURN_IF_ERROR(options.server.CheckPorts(std::move(more)));
+  TANDEM_RETURN_IF_ERROR(options.server.CheckPortsAndFiles(std::move(more)));
+  TANDEM_RETURN_IF_ERROR(options.http.CheckFiles());
   TANDEM_RETURN_IF_ERROR(FindModels(options));
   std::unique_ptr<ModelServer> server(new ModelServer);
   TANDEM_RETURN_IF_ERROR(server->StartTracing());
@@ -171,7 +190,8 @@ absl::Status ModelServer::StartTracing() {
 }
 
 absl::Status ModelServer::Load(const ServeOptions& options) {
-  // Tokenizers first: they load in no time, and a pair that does not fit is refused at once.
+  // Tokenizers first: they load in no time, and a pair that does not fit is refused at once. So is all
+  // else that can be known before weights are read.
   TANDEM_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(options.target_model));
   TANDEM_RETURN_IF_ERROR(
       tokenizer::ChatTemplate::Load(options.target_model, options.chat_template_file, *tokenizer_)
@@ -180,6 +200,10 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }
+  if (!options.front.token_file.empty()) {
+    TANDEM_RETURN_IF_ERROR(security::BearerTokens::Load(options.front.token_file).status());
+  }
+  TANDEM_RETURN_IF_ERROR(CheckModels(options));
   TANDEM_ASSIGN_OR_RETURN(text_drafters_,
                           draft_service::MakeTextDrafters(options.text_drafters, *tokenizer_));
   // One pool: the two models' passes never run on more threads than there are cores.

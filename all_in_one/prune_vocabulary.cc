@@ -93,8 +93,8 @@ void PruneVocabularyOptions::AddTo(flags::FlagSet& flags) {
              "kept; needed");
   flags.Text(
       "out", &out,
-      "the directory to write, for tandem-draft --model or tandem serve --draft-model; it is "
-      "not there yet; needed");
+      "the directory to write, for tandem-draft --model or tandem serve --draft-model; it must not "
+      "exist yet; required");
   flags.Number(
       "keep", &keep, 1, 1 << 24,
       "tokens that the draft may propose, special ones included; fewer than the model has");
@@ -108,6 +108,7 @@ absl::Status PruneVocabularyOptions::Validate() const {
 }
 
 absl::Status PruneVocabulary(PruneVocabularyOptions options) {
+  TANDEM_RETURN_IF_ERROR(model::CheckPrunedOutput(options.out));
   TANDEM_ASSIGN_OR_RETURN(options.model,
                           hub::LocalDirectory("--model", options.model, hub::Need::kModel));
   TANDEM_ASSIGN_OR_RETURN(auto tokenizer, tokenizer::Tokenizer::Load(options.model));
@@ -132,6 +133,7 @@ absl::Status PruneVocabulary(PruneVocabularyOptions options) {
   std::vector<uint64_t> counts = corpus->unigrams();
   counts.resize(vocabulary);
   std::vector<uint32_t> always = files.config.eos_token_ids;
+  always.insert(always.end(), tokenizer->eos_token_ids().begin(), tokenizer->eos_token_ids().end());
   for (uint32_t id = 0; id < tokenizer->vocabulary_size(); ++id) {
     if (tokenizer->IsSpecial(id)) always.push_back(id);
   }

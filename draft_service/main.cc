@@ -125,7 +125,7 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
 absl::Status Serve(Flags flags) {
   tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
-  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPortsAndFiles());
   TANDEM_ASSIGN_OR_RETURN(
       flags.load.directory,
       tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
@@ -141,12 +141,16 @@ absl::Status Serve(Flags flags) {
       Tracing::FromEnvironment({"tandem-draft", instance_id, std::string(tandem::base::Version())},
                                clock));
   const std::string directory = flags.with_model() ? flags.load.directory : flags.tokenizer;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  if (flags.with_model()) {  // counting a corpus takes long, too
+    TANDEM_ASSIGN_OR_RETURN(const LoadOptions load, flags.LoadOptions());
+    TANDEM_RETURN_IF_ERROR(tandem::torch::CheckLoadFor(flags.device, load).status());
+  }
+  TANDEM_ASSIGN_OR_RETURN(auto text, MakeTextDrafters(flags.text, *tokenizer));
   std::unique_ptr<LanguageModel> model;
   if (flags.with_model()) {
     TANDEM_ASSIGN_OR_RETURN(model, LoadModel(flags));
   }
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
-  TANDEM_ASSIGN_OR_RETURN(auto text, MakeTextDrafters(flags.text, *tokenizer));
   Options options = MakeOptions(flags, model.get(), *tokenizer, drafter, std::move(text));
   options.instance_id = instance_id;
   if (model != nullptr) options.model_name = tandem::hub::ModelName(directory);

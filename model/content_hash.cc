@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace tandem::model {
 namespace {
@@ -37,11 +38,14 @@ uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed) {
   return hash;
 }
 
-std::string ModelId(const ModelConfig& config, const Checkpoint& checkpoint) {
+absl::StatusOr<std::string> ModelId(
+    const ModelConfig& config, const Checkpoint& checkpoint,
+    absl::FunctionRef<absl::Status(const std::string& name, const TensorView& view)> check) {
   const std::string canonical = config.Canonical();
   uint64_t first = HashBytes(canonical.data(), canonical.size(), 1);
   uint64_t second = HashBytes(canonical.data(), canonical.size(), 2);
   for (const auto& [name, view] : checkpoint.tensors()) {
+    TANDEM_RETURN_IF_ERROR(check(name, view));
     const std::string entry = absl::StrCat(name, " ", view.dtype, " ", ShapeText(view.shape));
     const uint64_t content = HashBytes(view.data, view.bytes, 3);
     first = Mix(HashBytes(entry.data(), entry.size(), first) + content);

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "model/config.h"
 #include "model/files/checkpoint.h"
 
@@ -17,6 +20,10 @@ uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 // The family's name, a hyphen, and 32 hexadecimal digits: "llama-…". The digits are over
 // config.Canonical() and, in the order of their names, every tensor's name, dtype, shape and bytes.
 // How the tensors are spread over files does not matter.
-std::string ModelId(const ModelConfig& config, const Checkpoint& checkpoint);
+// `check` is asked about each tensor just before it is hashed, so that the file is read once; its
+// error is returned.
+absl::StatusOr<std::string> ModelId(
+    const ModelConfig& config, const Checkpoint& checkpoint,
+    absl::FunctionRef<absl::Status(const std::string& name, const TensorView& view)> check);
 
 }  // namespace tandem::model

@@ -81,8 +81,18 @@ std::string LoadReport::Text() const {
       static_cast<double>(cache_bytes) / 1e6, in_file);
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+// All that is known of a load before anything of it takes long.
+struct Plan {
+  std::shared_ptr<const ModelFiles> files;
+  DecoderOptions decoder;
+  Offload offload;
+  int64_t token_bytes = 0;
+  int64_t bytes = 0;  // of weights, cache and activations
+};
+
+absl::StatusOr<Plan> MakePlan(const LoadOptions& options) {
   TANDEM_RETURN_IF_ERROR(options.Validate());
   TANDEM_ASSIGN_OR_RETURN(
       ModelFiles read_files,
@@ -91,44 +101,67 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) 
         if (!options.draft) TANDEM_RETURN_IF_ERROR(CheckWholeOutput(read));
         return CheckDtype(read, options.dtype);
       }));
-  const auto kept = std::make_shared<const ModelFiles>(std::move(read_files));
-  const ModelFiles& files = *kept;
+  Plan plan;
+  plan.files = std::make_shared<const ModelFiles>(std::move(read_files));
+  const ModelFiles& files = *plan.files;
   const DecoderSpec& spec = files.config.spec;
-  DecoderOptions decoder;
+  DecoderOptions& decoder = plan.decoder;
   decoder.threads = options.threads;
   decoder.max_rows = options.max_rows;
   decoder.compute = options.compute;
   if (options.cache_dtype == Dtype::kBfloat16) decoder.cache_type = cpu::WeightType::kBfloat16;
-  const int64_t token_bytes =
+  plan.token_bytes =
       PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, decoder.cache_type});
-  decoder.pool_tokens = options.pool_tokens > 0
-                            ? options.pool_tokens
-                            : DefaultPoolTokens(token_bytes, spec.context_length);
-  std::vector<process::MemoryPart> need =
-      MemoryNeed(spec, files.tensors, options.dtype, decoder.pool_tokens, decoder.max_rows,
-                 decoder.cache_type);
-  need.push_back(process::ServiceRoom());
   process::FreeMemory free = process::ThisFreeMemory();
-  Offload offload;
-  if (options.offload) {
-    // What the process holds already, and what others of it have reserved.
-    free.memory_bytes -= process::WrittenMemory() + options.reserved_bytes;
-    TANDEM_ASSIGN_OR_RETURN(
-        offload, PlanOffload(options.directory, files.tensors, options.dtype, need, free));
-    if (offload.any()) offload.files = {kept, &kept->checkpoint};
-  } else {
-    TANDEM_RETURN_IF_ERROR(process::CheckMemory(options.directory, need, free));
+  // What the process holds already, and what others of it have reserved.
+  free.memory_bytes -= process::WrittenMemory() + options.reserved_bytes;
+  const auto need = [&](int64_t pool_tokens) {
+    std::vector<process::MemoryPart> parts = MemoryNeed(
+        spec, files.tensors, options.dtype, pool_tokens, decoder.max_rows, decoder.cache_type);
+    parts.push_back(process::ServiceRoom());
+    return parts;
+  };
+  decoder.pool_tokens = options.pool_tokens;
+  if (decoder.pool_tokens == 0) {
+    std::vector<process::MemoryPart> others = need(0);
+    if (options.offload) others.erase(others.begin());  // the weights give way
+    decoder.pool_tokens = DefaultPoolTokens(plan.token_bytes, spec.context_length, others, free);
   }
-  DecoderWeights weights(spec, files.tensors, options.dtype, options.progress, offload);
+  const std::vector<process::MemoryPart> parts = need(decoder.pool_tokens);
+  for (const process::MemoryPart& part : parts) plan.bytes += part.is_written ? part.bytes : 0;
+  if (!options.offload) {
+    TANDEM_RETURN_IF_ERROR(CheckRoom(options.directory, parts, plan.token_bytes, free));
+    return plan;
+  }
+  TANDEM_ASSIGN_OR_RETURN(
+      plan.offload, PlanOffload(options.directory, files.tensors, options.dtype, parts, free));
+  if (plan.offload.any()) plan.offload.files = {plan.files, &files.checkpoint};
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options) {
+  TANDEM_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options));
+  return plan.bytes;
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  TANDEM_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options));
+  const ModelFiles& files = *plan.files;
+  const DecoderSpec& spec = files.config.spec;
+  TANDEM_ASSIGN_OR_RETURN(ModelInfo info, files.Info(options.dtype));
+  DecoderWeights weights(spec, files.tensors, options.dtype, options.progress, plan.offload);
   LoadReport report;
   report.dtype = options.dtype;
   report.file_bytes = files.bytes();
   report.weight_bytes = weights.bytes();
   report.offloaded_bytes = weights.file_bytes();
   report.exact = weights.exact();
-  report.cache_tokens = decoder.pool_tokens;
-  report.cache_bytes = decoder.pool_tokens * token_bytes;
-  auto model = std::make_unique<Decoder>(spec, std::move(weights), decoder, files.Info());
+  report.cache_tokens = plan.decoder.pool_tokens;
+  report.cache_bytes = plan.decoder.pool_tokens * plan.token_bytes;
+  auto model = std::make_unique<Decoder>(spec, std::move(weights), plan.decoder, std::move(info));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
   if (options.report != nullptr) *options.report = report;

@@ -45,7 +45,7 @@ struct LoadOptions {
   int threads = 1;     // that a pass runs on, the caller's included; 1 to 256
   int max_rows = 256;  // of a pass; 1 to 65536
   // Tokens of all sequences together. 0: 65,536, or as many as a quarter of the memory that this
-  // process may use holds, but at least one whole context.
+  // process may use holds, but at least one whole context; and no more than fit beside the weights.
   int64_t pool_tokens = 0;
   // Cores shared with other models of this process (cpu/compute_pool.h); null: none are shared.
   std::shared_ptr<cpu::ComputePool> compute;
@@ -64,7 +64,7 @@ struct LoadOptions {
   // (offload.h). The files must stay as they are while the model lives. False: what does not fit is
   // refused.
   bool offload = false;
-  // With `offload`: memory that others of this process have reserved and not used yet.
+  // Memory that others of this process have reserved and not used yet.
   int64_t reserved_bytes = 0;
   LoadReport* report = nullptr;  // written on success; may be null
   // Called now and then with (bytes of weights packed, of how many), from the loading thread. May
@@ -80,12 +80,16 @@ absl::Status CheckWholeOutput(const ModelConfig& config);
 // INVALID_ARGUMENT: the weights of such a model are not held as `dtype`.
 absl::Status CheckDtype(const ModelConfig& config, Dtype dtype);
 
+// All that Load checks before it reads weights, which takes milliseconds. Returns the bytes that the
+// model will take, for `reserved_bytes` of another one. Errors as Load's.
+absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options);
+
 // Checks everything before the weights are packed. The files may be changed or removed once this
 // has returned, if no weights stay in them. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
 // in one message: of the options, of what config.h (a directory that is no model included),
 // generation_config.h and files/checkpoint.h read, of the values of a specification that Decoder
-// does not compute, or of the tensors (decoder_tensors.h). RESOURCE_EXHAUSTED: the memory for it is
-// not there (common/process/room.h).
+// does not compute, of the tensors (decoder_tensors.h), or of their values (ModelFiles::Info).
+// RESOURCE_EXHAUSTED: the memory for it is not there (common/process/room.h); the whole cache counts.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

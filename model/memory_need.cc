@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "model/activations.h"
 #include "model/page_pool.h"
 
@@ -66,15 +67,35 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   }
   const int64_t token =
       PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, cache_type});
-  return {{"weights", weights},
-          {"cache", pool_tokens * token, /*is_written=*/false},
-          {"activations", row_bytes * max_rows}};
+  return {
+      {"weights", weights}, {"cache", pool_tokens * token}, {"activations", row_bytes * max_rows}};
 }
 
-int64_t DefaultPoolTokens(int64_t token_bytes, int context_length) {
-  const process::FreeMemory free = process::ThisFreeMemory();
+int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
+                          const std::vector<process::MemoryPart>& others,
+                          const process::FreeMemory& free) {
   const int64_t memory = std::min(free.memory_bytes, free.address_bytes);
-  return std::max<int64_t>(context_length, std::min(kDefaultPoolTokens, memory / 4 / token_bytes));
+  int64_t left = memory;
+  for (const process::MemoryPart& part : others) left -= part.bytes;
+  const int64_t wanted =
+      std::max<int64_t>(context_length, std::min(kDefaultPoolTokens, memory / 4 / token_bytes));
+  return std::max<int64_t>(1, std::min(wanted, left / token_bytes));
+}
+
+absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
+                       int64_t token_bytes, const process::FreeMemory& free, bool on_card) {
+  const absl::Status status = on_card
+                                  ? process::CheckMemory(directory, need, free, "free on the card")
+                                  : process::CheckMemory(directory, need, free);
+  if (status.ok()) return status;
+  int64_t left = std::min(free.memory_bytes, free.address_bytes);
+  for (const process::MemoryPart& part : need) {
+    if (part.name != "cache") left -= part.bytes;
+  }
+  if (left < token_bytes) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(),
+                                                  "\n  hint: the rest leaves room for a cache of ",
+                                                  left / token_bytes, " tokens (--pool-tokens)"));
 }
 
 }  // namespace tandem::model

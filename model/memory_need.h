@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/process/room.h"
 #include "model/cpu/kernels.h"
 #include "model/decoder_tensors.h"
@@ -22,7 +24,14 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
 int64_t LayerBytes(const LayerTensors& layer, Dtype dtype);
 
 // How many tokens all sequences together may hold where nobody says it (LoadOptions::pool_tokens),
-// of `token_bytes` each.
-int64_t DefaultPoolTokens(int64_t token_bytes, int context_length);
+// of `token_bytes` each. `others`: what else takes memory. `free`: what is left for all of it.
+int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
+                          const std::vector<process::MemoryPart>& others,
+                          const process::FreeMemory& free);
+
+// process::CheckMemory, of a card's memory with `on_card`. Its error tells how many tokens of `token_bytes`
+// would fit, if any would.
+absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
+                       int64_t token_bytes, const process::FreeMemory& free, bool on_card = false);
 
 }  // namespace tandem::model

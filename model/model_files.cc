@@ -10,7 +10,9 @@
 #include "common/base/status_macros.h"
 #include "common/hub/snapshot_directory.h"
 #include "model/content_hash.h"
+#include "model/finite_check.h"
 #include "model/generation_config.h"
+#include "model/tensor_finder.h"
 
 namespace tandem::model {
 namespace {
@@ -28,11 +30,21 @@ int64_t ModelFiles::bytes() const {
   return bytes;
 }
 
-ModelInfo ModelFiles::Info() const {
+absl::StatusOr<ModelInfo> ModelFiles::Info(Dtype dtype) const {
+  if (!unused_fields.empty()) {
+    TANDEM_LOG(kWarning) << base::LogFields("generation_config_fields_unused")
+                                .Add("fields", absl::StrJoin(unused_fields, ","));
+  }
   ModelInfo info;
   info.eos_token_ids = config.eos_token_ids;
   info.sampling_defaults = sampling_defaults;
-  info.model_id = ModelId(config, checkpoint);
+  TANDEM_ASSIGN_OR_RETURN(
+      info.model_id,
+      ModelId(config, checkpoint, [&](const std::string& name, const TensorView& view) {
+        // What nobody computes with may be anything: masks are infinite.
+        if (IsIgnored(config.family->tensors, name)) return absl::OkStatus();
+        return CheckFinite(name, view, dtype);
+      }));
   return info;
 }
 
@@ -44,13 +56,8 @@ absl::StatusOr<ModelFiles> ReadModelFiles(
   TANDEM_ASSIGN_OR_RETURN(files.config, ReadConfig(directory));
   TANDEM_RETURN_IF_ERROR(In(directory, check(files.config)));
   if (sampling_defaults) {
-    std::vector<std::string> unused;
-    TANDEM_ASSIGN_OR_RETURN(files.sampling_defaults, ReadSamplingDefaults(directory, &unused));
-    if (!unused.empty()) {
-      TANDEM_LOG(kWarning) << base::LogFields("generation_config_fields_unused")
-                                  .Add("directory", directory)
-                                  .Add("fields", absl::StrJoin(unused, ","));
-    }
+    TANDEM_ASSIGN_OR_RETURN(files.sampling_defaults,
+                            ReadSamplingDefaults(directory, &files.unused_fields));
   }
   TANDEM_ASSIGN_OR_RETURN(files.checkpoint, Checkpoint::Open(directory));
   auto tensors = FindTensors(files.config.spec, files.config.family->tensors, files.checkpoint);

@@ -1,18 +1,22 @@
 #include "model/pruned_output.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/json.h"
+#include "common/base/output_file.h"
+#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
 #include "common/hub/snapshot_directory.h"
 #include "model/load.h"
@@ -23,11 +27,6 @@ namespace tandem::model {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status CannotWrite(const fs::path& path) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot write ", path.string(), ": ", std::strerror(errno == 0 ? EIO : errno)));
-}
 
 // A tensor of the new file: its bytes, or rows of them.
 struct Part {
@@ -53,37 +52,37 @@ std::string Header(const Parts& parts) {
 
 class PartsWriter {
  public:
-  PartsWriter(const fs::path& path, int64_t all,
+  PartsWriter(base::OutputFile file, int64_t all,
               const std::function<void(int64_t, int64_t)>& progress)
-      : path_(path), all_(all), progress_(progress), file_(path, std::ios::binary) {}
+      : file_(std::move(file)), all_(all), progress_(progress) {}
 
-  void Write(const Part& part) {
+  absl::Status Write(const Part& part) {
     const char* data = static_cast<const char*>(part.view.data);
     if (part.rows.empty()) return Write(data, part.view.bytes);
     const size_t row = part.view.bytes / part.rows.size();
-    for (const uint32_t token : part.rows) Write(data + token * row, row);
+    for (const uint32_t token : part.rows) {
+      TANDEM_RETURN_IF_ERROR(Write(data + token * row, row));
+    }
+    return absl::OkStatus();
   }
-  void Write(const char* data, size_t bytes) {
+  absl::Status Write(const char* data, size_t bytes) {
     constexpr size_t kPiece = size_t{16} << 20;
     while (bytes > 0) {
       const size_t now = std::min(bytes, kPiece);
-      file_.write(data, static_cast<std::streamsize>(now));
+      TANDEM_RETURN_IF_ERROR(file_.Write({data, now}));
       data += now;
       bytes -= now;
       done_ += static_cast<int64_t>(now);
       if (progress_) progress_(std::min(done_, all_), all_);
     }
+    return absl::OkStatus();
   }
-  absl::Status Close() {
-    file_.close();
-    return file_.good() ? absl::OkStatus() : CannotWrite(path_);
-  }
+  absl::Status Commit() { return file_.Commit(); }
 
  private:
-  const fs::path path_;
+  base::OutputFile file_;
   const int64_t all_;
   const std::function<void(int64_t, int64_t)>& progress_;
-  std::ofstream file_;
   int64_t done_ = 0;
 };
 
@@ -91,15 +90,17 @@ absl::Status WriteTensors(const Parts& parts, const fs::path& path,
                           const std::function<void(int64_t, int64_t)>& progress) {
   int64_t all = 0;
   for (const auto& [name, part] : parts) all += static_cast<int64_t>(part.view.bytes);
-  PartsWriter writer(path, all, progress);
+  TANDEM_ASSIGN_OR_RETURN(base::OutputFile file,
+                          base::OutputFile::Create(path.string(), base::Existing::kKeep));
+  PartsWriter writer(std::move(file), all, progress);
   const std::string header = Header(parts);
   const uint64_t size = header.size();
   char length[8];
   std::memcpy(length, &size, sizeof length);  // little-endian, as is all that is mapped
-  writer.Write(length, sizeof length);
-  writer.Write(header.data(), header.size());
-  for (const auto& [name, part] : parts) writer.Write(part);
-  return writer.Close();
+  TANDEM_RETURN_IF_ERROR(writer.Write(length, sizeof length));
+  TANDEM_RETURN_IF_ERROR(writer.Write(header.data(), header.size()));
+  for (const auto& [name, part] : parts) TANDEM_RETURN_IF_ERROR(writer.Write(part));
+  return writer.Commit();
 }
 
 absl::Status WriteConfig(const base::JsonValue& config, size_t tokens, const std::string& model_id,
@@ -109,14 +110,14 @@ absl::Status WriteConfig(const base::JsonValue& config, size_t tokens, const std
   members["draft_vocab_size"] = absl::StrCat(tokens);
   members["tie_word_embeddings"] = "false";
   members["pruned_vocabulary_of"] = base::JsonText(model_id).text();
-  std::ofstream file(path, std::ios::binary);
+  std::string text;
   const char* before = "{\n  ";
   for (const auto& [name, value] : members) {
-    file << std::exchange(before, ",\n  ") << base::JsonText(name).text() << ": " << value;
+    absl::StrAppend(&text, std::exchange(before, ",\n  "), base::JsonText(name).text(), ": ",
+                    value);
   }
-  file << "\n}\n";
-  file.close();
-  return file.good() ? absl::OkStatus() : CannotWrite(path);
+  absl::StrAppend(&text, "\n}\n");
+  return base::WriteFile(path.string(), text, base::Existing::kKeep);
 }
 
 // What belongs to a model beside its weights: tokenizer, templates, licence.
@@ -128,17 +129,18 @@ bool IsCopied(const std::string& name) {
   return absl::StartsWith(name, "LICENSE");
 }
 
+constexpr int64_t kMaxCopiedBytes = 256 << 20;
+
 absl::Status CopyOthers(const fs::path& from, const fs::path& to) {
   std::error_code error;
   for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (!IsCopied(name) || !it->is_regular_file(error)) continue;
-    fs::copy_file(it->path(), to / name, error);
-    if (error) break;
+    TANDEM_ASSIGN_OR_RETURN(const std::string content,
+                            base::ReadRegularFile(it->path().string(), kMaxCopiedBytes));
+    TANDEM_RETURN_IF_ERROR(base::WriteFile((to / name).string(), content, base::Existing::kKeep));
   }
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot copy files of ", from.string(), ": ", error.message()));
+  return error ? base::CannotWrite(from.string(), error.value(), "read") : absl::OkStatus();
 }
 
 absl::Status CheckPrunable(const ModelConfig& config, const base::JsonValue& json) {
@@ -174,17 +176,27 @@ Parts PartsOf(const ModelFiles& files, absl::Span<const uint32_t> tokens,
   return parts;
 }
 
+std::string WithoutSlash(std::string directory) {
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  return directory;
+}
+
 }  // namespace
+
+absl::Status CheckPrunedOutput(const std::string& out) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(WithoutSlash(out), error))) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(out, " already exists: give the name of a directory that does not"));
+  }
+  return base::CheckOutput(WithoutSlash(out), base::Existing::kKeep);
+}
 
 absl::Status WritePruned(const std::string& given, absl::Span<const uint32_t> tokens,
                          const std::string& out,
                          const std::function<void(int64_t, int64_t)>& progress) {
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
-  std::error_code error;
-  if (fs::exists(out, error)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(out, " is there already: give the name of a directory that is not"));
-  }
+  TANDEM_RETURN_IF_ERROR(CheckPrunedOutput(out));
   TANDEM_ASSIGN_OR_RETURN(
       const ModelFiles files,
       ReadModelFiles(directory, /*sampling_defaults=*/false, [&](const ModelConfig& config) {
@@ -203,17 +215,18 @@ absl::Status WritePruned(const std::string& given, absl::Span<const uint32_t> to
     TANDEM_CHECK(row == 0 || tokens[row - 1] < tokens[row]) << "tokens do not ascend";
     offsets.push_back(int64_t{tokens[row]} - static_cast<int64_t>(row));
   }
-  const fs::path partial = out + ".partial";
-  fs::remove_all(partial, error);
-  if (!fs::create_directories(partial, error)) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make ", partial.string(), ": ", error.message()));
+  TANDEM_ASSIGN_OR_RETURN(const ModelInfo info, files.Info(Dtype::kAuto));
+  const fs::path partial = absl::StrCat(WithoutSlash(out), ".", getpid(), ".tmp");
+  std::error_code error;
+  if (!fs::create_directory(partial, error)) {
+    return base::CannotWrite(partial.string(), error ? error.value() : EEXIST, "make");
   }
+  const absl::Cleanup remove_it = [&] { fs::remove_all(partial, error); };
   TANDEM_RETURN_IF_ERROR(CopyOthers(directory, partial));
   TANDEM_ASSIGN_OR_RETURN(const base::JsonValue config,
                           ReadJsonObject(fs::path(directory) / "config.json"));
   TANDEM_RETURN_IF_ERROR(
-      WriteConfig(config, tokens.size(), files.Info().model_id, partial / "config.json"));
+      WriteConfig(config, tokens.size(), info.model_id, partial / "config.json"));
   TANDEM_RETURN_IF_ERROR(
       WriteTensors(PartsOf(files, tokens, offsets), partial / "model.safetensors", progress));
   // What cannot be loaded is no result: a family that does not read the field says so here.
@@ -221,10 +234,7 @@ absl::Status WritePruned(const std::string& given, absl::Span<const uint32_t> to
       ReadModelFiles(partial.string(), /*sampling_defaults=*/false, [](const ModelConfig&) {
         return absl::OkStatus();
       }).status());
-  fs::rename(partial, out, error);
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot rename ", partial.string(), " to ", out, ": ", error.message()));
+  return base::Publish(partial.string(), WithoutSlash(out), base::Existing::kKeep);
 }
 
 }  // namespace tandem::model

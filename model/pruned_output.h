@@ -21,14 +21,19 @@
 namespace tandem::model {
 
 // `tokens`: ascending, below the vocabulary's size; at least one, and not all (a CHECK: that they ascend).
-// `out`: is not there yet. It is written beside, as OUT.partial, and renamed when it is whole. `progress`:
+// `out`: is not there yet. It is written beside, under a name of this process, and renamed when it is whole;
+// nothing is left of one that fails. `progress`:
 // called now and then with (bytes written, of how many); may be empty.
 //
 // Errors as LoadOptions tells of the files (load.h). INVALID_ARGUMENT: the model's output is pruned already,
 // its weights are int8 in the file, its family cannot say draft_vocab_size, or its text lies in a wrapper's
-// config.json. ALREADY_EXISTS: `out` is there. UNAVAILABLE: what the system said of a file.
+// config.json. Of what is written, as CheckPrunedOutput and base/output_file.h say.
 absl::Status WritePruned(const std::string& directory, absl::Span<const uint32_t> tokens,
                          const std::string& out,
                          const std::function<void(int64_t, int64_t)>& progress);
+
+// Whether `out` may be written; ask before any work. ALREADY_EXISTS: something has that name. Errors
+// otherwise as base::CheckOutput's.
+absl::Status CheckPrunedOutput(const std::string& out);
 
 }  // namespace tandem::model

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/excerpt.h"
 
 namespace tandem::model {
 namespace {
@@ -30,6 +31,13 @@ void Add(const char* kind, std::vector<std::string>& names, std::vector<std::str
 }
 
 }  // namespace
+
+bool IsIgnored(const TensorNames& names, const std::string& name) {
+  const auto ends = [&](const std::string& end) { return absl::EndsWith(name, end); };
+  const auto begins = [&](const std::string& begin) { return absl::StartsWith(name, begin); };
+  return std::any_of(names.ignored.begin(), names.ignored.end(), ends) ||
+         std::any_of(names.ignored_prefixes.begin(), names.ignored_prefixes.end(), begins);
+}
 
 TensorFinder::TensorFinder(const Checkpoint& checkpoint, const TensorNames& names)
     : checkpoint_(checkpoint), prefix_(FindPrefix(names)) {}
@@ -113,14 +121,8 @@ std::string TensorFinder::WeightName(const std::string& stem) const {
 
 absl::Status TensorFinder::Finish(const TensorNames& names) {
   for (const auto& [name, view] : checkpoint_.tensors()) {
-    auto ends = [&name = name](const std::string& end) { return absl::EndsWith(name, end); };
-    auto begins = [&name = name](const std::string& begin) {
-      return absl::StartsWith(name, begin);
-    };
-    if (wanted_.count(name) == 0 &&
-        std::none_of(names.ignored.begin(), names.ignored.end(), ends) &&
-        std::none_of(names.ignored_prefixes.begin(), names.ignored_prefixes.end(), begins)) {
-      unexpected_.push_back(absl::StrCat(name, " ", ShapeText(view.shape)));
+    if (wanted_.count(name) == 0 && !IsIgnored(names, name)) {
+      unexpected_.push_back(absl::StrCat(base::Excerpt(name), " ", ShapeText(view.shape)));
     }
   }
   std::vector<std::string> problems;

@@ -14,6 +14,9 @@
 
 namespace tandem::model {
 
+// Whether a checkpoint may have a tensor `name` that nobody computes with.
+bool IsIgnored(const TensorNames& names, const std::string& name);
+
 // Thread safety: none. Refers to `checkpoint`, which must outlive it. What it returns points into the
 // checkpoint; null: the tensor is missing. A tensor that is wrong is returned as it is.
 class TensorFinder {

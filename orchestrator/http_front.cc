@@ -44,6 +44,8 @@ std::vector<transport::ListenAddress> HttpFlags::Addresses() const {
   return {{"--http-listen", listen}};
 }
 
+absl::Status HttpFlags::CheckFiles() const { return process::CheckPortFile(port_file); }
+
 absl::StatusOr<std::unique_ptr<http::Port>> HttpFlags::Start(const transport::ServerFlags& server,
                                                              absl::Duration reader_patience,
                                                              http::Handler& handler) const {

@@ -29,8 +29,11 @@ struct HttpFlags {
   absl::Status Validate() const;
   // For Options::browser_guard. The flags are valid.
   BrowserGuard Guard() const;
-  // What to add to ServerFlags::CheckPorts.
+  // What to add to ServerFlags::CheckPortsAndFiles.
   std::vector<transport::ListenAddress> Addresses() const;
+
+  // Whether --http-port-file can be written. Ask before anything that takes long.
+  absl::Status CheckFiles() const;
 
   // The port, with the encryption and the limits of `server`; null: none is wanted. `handler`
   // outlives it. `reader_patience`: how long a client may leave an answer unread. Errors as

@@ -130,7 +130,8 @@ void Drain(const Flags& flags, Orchestrator& orchestrator, ServerHost& host,
 absl::Status Serve(const Flags& flags) {
   tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
-  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts(flags.http.Addresses()));
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPortsAndFiles(flags.http.Addresses()));
+  TANDEM_RETURN_IF_ERROR(flags.http.CheckFiles());
   Options options = flags.options;
   options.browser_guard = flags.http.Guard();
   TANDEM_ASSIGN_OR_RETURN(options.tokenizer_directory,

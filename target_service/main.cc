@@ -143,7 +143,7 @@ absl::Status Serve(Flags flags) {
   if (flags.check_device) return CheckDevice(flags);
   tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
-  TANDEM_RETURN_IF_ERROR(flags.server.CheckPorts());
+  TANDEM_RETURN_IF_ERROR(flags.server.CheckPortsAndFiles());
   TANDEM_ASSIGN_OR_RETURN(
       flags.load.directory,
       tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
@@ -158,11 +158,11 @@ absl::Status Serve(Flags flags) {
       Tracing::FromEnvironment(
           {"tandem-target", options.instance_id, std::string(tandem::base::Version())}, clock));
   options.tracer = tracing->tracer();
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
+                          tandem::tokenizer::Tokenizer::Load(flags.load.directory));
   tandem::model::LoadReport report;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
                           LoadModel(flags, report));
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
-                          tandem::tokenizer::Tokenizer::Load(flags.load.directory));
   options.tokenizer_id = tokenizer->content_id();
   options.token_hash = [&tokenizer = *tokenizer](uint32_t token) {
     return tokenizer.TokenHash(token);

@@ -55,6 +55,22 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
   return model;
 }
 
+LoadOptions OptionsFor(absl::string_view device, const model::LoadOptions& options,
+                       double gpu_memory_utilization) {
+  LoadOptions torch;
+  torch.model = options;
+  torch.device = std::string(device);
+  torch.gpu_memory_utilization = gpu_memory_utilization;
+  return torch;
+}
+
+template <typename Result>
+Result OfDevice(absl::string_view device, Result result) {
+  if (result.ok()) return result;
+  return absl::Status(result.status().code(),
+                      absl::StrCat("--device=", device, ": ", result.status().message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& options) {
@@ -83,14 +99,20 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view 
                                                               const model::LoadOptions& options,
                                                               double gpu_memory_utilization) {
   if (device == kCpu) return model::Load(options);
-  LoadOptions torch;
-  torch.model = options;
-  torch.device = std::string(device);
-  torch.gpu_memory_utilization = gpu_memory_utilization;
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model = Load(torch);
-  if (model.ok()) return model;
-  return absl::Status(model.status().code(),
-                      absl::StrCat("--device=", device, ": ", model.status().message()));
+  return OfDevice(device, Load(OptionsFor(device, options, gpu_memory_utilization)));
+}
+
+absl::StatusOr<int64_t> CheckLoadFor(absl::string_view device, const model::LoadOptions& options,
+                                     double gpu_memory_utilization) {
+  if (device == kCpu) return model::CheckLoad(options);
+  const LoadOptions torch = OptionsFor(device, options, gpu_memory_utilization);
+  const auto check = [&]() -> absl::StatusOr<int64_t> {
+    TANDEM_RETURN_IF_ERROR(options.Validate());
+    TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(torch.library));
+    TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(torch, *library));
+    return loading.CheckRoom();
+  };
+  return OfDevice(device, check());
 }
 
 absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {

@@ -59,6 +59,11 @@ struct DeviceReport {
 // Errors as Load's, but for what the self-check finds. It loads the whole model for the cost.
 absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options);
 
+// By a --device flag, as model::CheckLoad: all that LoadFor checks before it reads weights or computes.
+// A model on a card takes 0 bytes of this process.
+absl::StatusOr<int64_t> CheckLoadFor(absl::string_view device, const model::LoadOptions& options,
+                                     double gpu_memory_utilization = 0);
+
 // By a --device flag: the decoder of model/ for kCpu, else Load above.
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,
                                                               const model::LoadOptions& options,

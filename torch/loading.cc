@@ -167,6 +167,7 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
     // Where there is no driver, LibTorch says all that is missing.
     if (const auto free = FreeCardBytes(); free.ok()) loading.free_bytes_ = *free;
   }
+  TANDEM_RETURN_IF_ERROR(loading.CheckRoom().status());
   return loading;
 }
 
@@ -278,15 +279,15 @@ absl::StatusOr<int> Loading::Pages() const {
   const int64_t asked = options_->model.pool_tokens;
   if (asked > 0) return whole(asked);
   if (options_->device != kCuda || options_->gpu_memory_utilization == 0) {
-    return whole(model::DefaultPoolTokens(TokenBytes(), spec.context_length));
+    return whole(model::DefaultPoolTokens(TokenBytes(), spec.context_length,
+                                          Need(/*cache_bytes=*/0, options_->model.max_rows),
+                                          FreeMemory()));
   }
   const int rows = (options_->model.max_rows + tile_ - 1) / tile_ * tile_;
   CardRoom room;
   room.free_bytes = free_bytes_;
   room.utilization = options_->gpu_memory_utilization;
-  for (const process::MemoryPart& part :
-       model::MemoryNeed(spec, files_.tensors, HeldAs(others_.value_or(type_)),
-                         /*pool_tokens=*/0, rows)) {
+  for (const process::MemoryPart& part : Need(/*cache_bytes=*/0, rows)) {
     if (part.name == "weights") room.weight_bytes = part.bytes;
     if (part.name == "activations") room.pass_bytes = part.bytes;
   }
@@ -301,7 +302,6 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Finish(const Path& path,
                                                             model::LoadReport* report) const {
   TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
   TANDEM_ASSIGN_OR_RETURN(options.pages, Pages());
-  TANDEM_RETURN_IF_ERROR(CheckRoom(options.pages * int64_t{kPageTokens} * TokenBytes()));
   return Make(files_.config.spec, files_.tensors, options, report);
 }
 
@@ -312,7 +312,7 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(options, spec, tensors));
   model::ModelInfo info;
   if (report != nullptr) {
-    info = files_.Info();  // reads all weights
+    TANDEM_ASSIGN_OR_RETURN(info, files_.Info(options_->model.dtype));  // reads all weights
     report->dtype = options_->model.dtype;
     report->file_bytes = files_.bytes();
     report->weight_bytes = step->info().weight_bytes;
@@ -357,17 +357,45 @@ int64_t Loading::TokenBytes() const {
   return int64_t{2} * spec.kv_size() * spec.layers * (HasSixteenBits(type_) ? 2 : 4);
 }
 
-// On a processor the device's memory is this process's.
-absl::Status Loading::CheckRoom(int64_t cache_bytes) const {
-  if (options_->device == kCuda) return absl::OkStatus();
-  std::vector<process::MemoryPart> need =
-      model::MemoryNeed(files_.config.spec, files_.tensors, HeldAs(others_.value_or(type_)),
-                        /*pool_tokens=*/0, options_->model.max_rows);
+std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int rows) const {
+  std::vector<process::MemoryPart> need = model::MemoryNeed(
+      files_.config.spec, files_.tensors, HeldAs(others_.value_or(type_)), /*pool_tokens=*/0, rows);
   for (process::MemoryPart& part : need) {
     if (part.name == "cache") part.bytes = cache_bytes;
   }
-  need.push_back(process::ServiceRoom());
-  return process::CheckMemory(options_->model.directory, need, process::ThisFreeMemory());
+  // On a processor the device's memory is this process's.
+  if (options_->device != kCuda) need.push_back(process::ServiceRoom());
+  return need;
+}
+
+process::FreeMemory Loading::FreeMemory() const {
+  process::FreeMemory free;
+  if (options_->device == kCuda) {
+    if (free_bytes_ > 0) free.memory_bytes = free_bytes_;
+    return free;
+  }
+  free = process::ThisFreeMemory();
+  free.memory_bytes -= process::WrittenMemory() + options_->model.reserved_bytes;
+  return free;
+}
+
+absl::StatusOr<int64_t> Loading::CheckRoom() const {
+  const int rows = options_->model.max_rows;
+  const process::FreeMemory free = FreeMemory();
+  int64_t tokens = options_->model.pool_tokens;
+  // By --gpu-memory-utilization, which Pages() follows.
+  const bool by_utilization = options_->device == kCuda && options_->gpu_memory_utilization > 0;
+  if (tokens == 0 && !by_utilization) {
+    tokens = model::DefaultPoolTokens(TokenBytes(), files_.config.spec.context_length,
+                                      Need(/*cache_bytes=*/0, rows), free);
+  }
+  const std::vector<process::MemoryPart> need = Need(tokens * TokenBytes(), rows);
+  int64_t bytes = 0;
+  for (const process::MemoryPart& part : need) bytes += part.is_written ? part.bytes : 0;
+  const bool on_card = options_->device == kCuda;
+  TANDEM_RETURN_IF_ERROR(
+      model::CheckRoom(options_->model.directory, need, TokenBytes(), free, on_card));
+  return on_card ? 0 : bytes;
 }
 
 }  // namespace tandem::torch

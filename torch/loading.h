@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/process/room.h"
 #include "model/language_model.h"
 #include "model/model_files.h"
 #include "torch/library/interface.h"
@@ -23,6 +24,10 @@ class Loading {
  public:
   // Reads and checks the files. Errors as Load's.
   static absl::StatusOr<Loading> Begin(const LoadOptions& options, const Library& library);
+
+  // RESOURCE_EXHAUSTED: weights, cache and a pass do not fit the device. Returns what they take of this
+  // process's memory, in bytes.
+  absl::StatusOr<int64_t> CheckRoom() const;
 
   // On a card, where nobody gave a tile: measures all (tile_choice.h), on the model's first layers,
   // and takes the best from then on. Errors as make_step's.
@@ -55,7 +60,9 @@ class Loading {
   absl::StatusOr<int> Pages() const;  // of the cache
   absl::StatusOr<StepOptions> OptionsFor(const Path& path) const;
   int64_t TokenBytes() const;  // of keys and values
-  absl::Status CheckRoom(int64_t cache_bytes) const;
+  // As MemoryNeed, of a pass of `rows` rows.
+  std::vector<process::MemoryPart> Need(int64_t cache_bytes, int rows) const;
+  process::FreeMemory FreeMemory() const;  // of the device
 
   const LoadOptions* options_;
   const Library* library_;

@@ -101,7 +101,7 @@ int64_t WrittenMemory() {
 }
 
 absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>& parts,
-                         const FreeMemory& free) {
+                         const FreeMemory& free, const char* where) {
   int64_t all = 0;
   int64_t written = 0;
   std::vector<std::string> texts;
@@ -113,14 +113,13 @@ absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>&
   const auto lacks = [&](int64_t needed, int64_t there, const char* of) {
     return absl::ResourceExhaustedError(
         absl::StrCat(what, ": there is not enough memory. Needed: ", absl::StrJoin(texts, ", "),
-                     ", together ", Megabytes(needed), "; there are ", Megabytes(there), of));
+                     ", together ", Megabytes(needed), "; there are ", Megabytes(there), " ", of));
   };
   if (all > free.address_bytes) {
-    return lacks(all, free.address_bytes, " left of the limit of addresses (ulimit -v)");
+    return lacks(all, free.address_bytes, "left of the limit of addresses (ulimit -v)");
   }
   if (written > free.memory_bytes) {
-    return lacks(written, free.memory_bytes,
-                 " in the machine or the control group, without what is reserved alone");
+    return lacks(written, std::max<int64_t>(0, free.memory_bytes), where);
   }
   return absl::OkStatus();
 }

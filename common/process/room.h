@@ -28,9 +28,10 @@ FreeMemory ThisFreeMemory();
 int64_t WrittenMemory();
 
 // RESOURCE_EXHAUSTED: the parts do not fit; the error has each of them, their sum and what there is.
-// `what`: whose they are, such as a directory.
-absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>& parts,
-                         const FreeMemory& free);
+// `what`: whose they are, such as a directory. `where`: whose memory_bytes are.
+absl::Status CheckMemory(
+    const std::string& what, const std::vector<MemoryPart>& parts, const FreeMemory& free,
+    const char* where = "in the machine or the control group, beside what this process holds");
 
 // What a service takes of addresses beside what it loads: the stacks of its threads, and the heaps of
 // its libraries.

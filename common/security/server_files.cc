@@ -28,6 +28,10 @@ absl::StatusOr<ServerFiles*> ServerFiles::Keep(const TlsServerOptions& options) 
   return raw;
 }
 
+absl::Status ServerFiles::Check(const TlsServerOptions& options) {
+  return ServerFiles(options).Load();
+}
+
 std::shared_ptr<const ServerIdentity> ServerFiles::Current() {
   concurrency::MutexLock lock(mutex_);
   LookLocked();

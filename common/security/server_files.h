@@ -32,6 +32,9 @@ class ServerFiles {
   // ReadAuthorities.
   static absl::StatusOr<ServerFiles*> Keep(const TlsServerOptions& options);
 
+  // Whether Keep would take them now: for a process that opens its port later. Errors as Keep's.
+  static absl::Status Check(const TlsServerOptions& options);
+
   // Looks at the files, and returns what is in force: the same object until they are replaced.
   std::shared_ptr<const ServerIdentity> Current() TANDEM_EXCLUDES(mutex_);
 

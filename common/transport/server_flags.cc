@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/status_macros.h"
+#include "common/process/process.h"
+#include "common/security/server_files.h"
+
 namespace tandem::transport {
 
 void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
@@ -36,10 +40,12 @@ void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
 
 absl::Status ServerFlags::Validate() const { return HostOptions().Validate(); }
 
-absl::Status ServerFlags::CheckPorts(std::vector<ListenAddress> more) const {
+absl::Status ServerFlags::CheckPortsAndFiles(std::vector<ListenAddress> more) const {
   std::vector<ListenAddress> addresses = {{"--listen", listen}};
   if (!admin_listen.empty()) addresses.push_back({"--admin-listen", admin_listen});
   std::move(more.begin(), more.end(), std::back_inserter(addresses));
+  if (tls.enabled()) TANDEM_RETURN_IF_ERROR(security::ServerFiles::Check(tls));
+  TANDEM_RETURN_IF_ERROR(process::CheckPortFile(port_file));
   return CheckListenAddresses(addresses);
 }
 

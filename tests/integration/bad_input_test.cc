@@ -116,6 +116,99 @@ TEST_F(BadModelTest, ADraftWithAnotherTokenizerIsFoundAtTheStart) {
                     HasSubstr("first token that differs has id 8")));
 }
 
+// Weights that cannot be served, which is known once they are read, and something else that is wrong:
+// that is told, for it is known without them.
+class CheapestFirstTest : public BadModelTest {
+ protected:
+  std::string Nan(const std::string& name) {
+    const std::string directory = Model(name);
+    const std::string file = directory + "/model.safetensors";
+    std::string bytes = ReadFile(file);
+    bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+    WriteFile(file, bytes);
+    return directory;
+  }
+  std::string Error(const std::string& binary, std::vector<std::string> flags) {
+    if (flags[0] != "derive-ngrams") flags.push_back("--listen=127.0.0.1:0");
+    CommandResult result = RunCommand(binary, flags);
+    EXPECT_EQ(result.exit_code, 1) << result.output;
+    return result.output;
+  }
+};
+
+TEST_F(CheapestFirstTest, WeightsThatAreNotNumbers) {
+  const std::string model = Nan("nan");
+  const std::string good = Model("good");
+  const std::string says = " is NaN; download the model again";
+  EXPECT_THAT(Error("tandem-target", {"--model=" + model}), HasSubstr(says));
+  EXPECT_THAT(Error("tandem-draft", {"--model=" + model}), HasSubstr(says));
+  EXPECT_THAT(ServeError(model), HasSubstr("--target-model: a weight is not a finite number"));
+  EXPECT_THAT(ServeError(good, model), HasSubstr("--draft-model: a weight is not a finite number"));
+}
+
+TEST_F(CheapestFirstTest, AServicesOtherFiles) {
+  const std::string model = Nan("nan");
+  const std::string bare = Nan("bare");
+  std::filesystem::remove(bare + "/tokenizer.json");
+  for (const std::string binary : {"tandem-target", "tandem-draft"}) {
+    EXPECT_THAT(Error(binary, {"--model=" + bare}), HasSubstr("tokenizer.json: No such file"));
+    EXPECT_THAT(Error(binary, {"--model=" + model, "--port-file=/nowhere/port"}),
+                HasSubstr("--port-file: cannot write /nowhere/port: No such file or directory"));
+    EXPECT_THAT(Error(binary, {"--model=" + model, "--tls-certificate=/nowhere/c", "--tls-key=k"}),
+                HasSubstr("TLS certificate /nowhere/c: No such file or directory"));
+    EXPECT_THAT(Error(binary, {"--model=" + model, "--pool-tokens=4294967296"}),
+                AllOf(HasSubstr("there is not enough memory. Needed: "), HasSubstr("hint: ")));
+  }
+  EXPECT_THAT(Error("tandem-draft", {"--model=" + model, "--ngrams=/nowhere/n"}),
+              HasSubstr("/nowhere/n"));
+  EXPECT_THAT(Error("tandem-model", {"derive-ngrams", "--model=" + model, "--out=/dev/full"}),
+              HasSubstr("cannot write /dev/full: it is not a regular file"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_F(CheapestFirstTest, ServesOtherFiles) {
+  const std::string model = Nan("nan");
+  const auto serve = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"serve", "--target-model=" + model});
+    return Error("tandem", std::move(flags));
+  };
+  EXPECT_THAT(serve({"--token-file=/nowhere/tokens"}), HasSubstr("/nowhere/tokens"));
+  EXPECT_THAT(serve({"--port-file=/dev/full"}), HasSubstr("--port-file: cannot write /dev/full"));
+  EXPECT_THAT(serve({"--http-listen=127.0.0.1:0", "--http-port-file=/nowhere/port"}),
+              HasSubstr("cannot write /nowhere/port"));
+  EXPECT_THAT(serve({"--tls-certificate=/nowhere/c", "--tls-key=/nowhere/k"}),
+              HasSubstr("TLS certificate /nowhere/c"));
+  EXPECT_THAT(serve({"--ngrams=/nowhere/n"}), HasSubstr("/nowhere/n"));
+  // Of a draft that loads and a target that does not, and the other way round.
+  const std::string other = Model("other");
+  std::filesystem::remove(other + "/model.safetensors");
+  EXPECT_THAT(ServeError(other, model), HasSubstr("--target-model: " + other + " has neither"));
+  EXPECT_THAT(ServeError(model, other), HasSubstr("--draft-model: " + other + " has neither"));
+  WriteFile(model + "/chat_template.jinja", "{% for %}");
+  EXPECT_THAT(serve({}), HasSubstr("chat_template.jinja"));
+}
+
+// Each pool fits alone.
+TEST_F(CheapestFirstTest, TwoPoolsThatDoNotFitTogether) {
+  const std::string model = Nan("nan");
+  const std::string draft = Model("draft");
+  const auto serve = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"serve", "--target-model=" + model});
+    return Error("tandem", std::move(flags));
+  };
+  const std::string error = serve({"--pool-tokens=4294967296"});
+  const std::string before = "room for a cache of ";
+  const size_t at = error.find(before);
+  ASSERT_NE(at, std::string::npos) << error;
+  const std::string most = absl::StrCat(std::stoll(error.substr(at + before.size())) / 10 * 6);
+  EXPECT_THAT(serve({"--pool-tokens=" + most}), HasSubstr(" is NaN"));
+  EXPECT_THAT(serve({"--draft-model=" + draft, "--draft-pool-tokens=" + most}),
+              HasSubstr(" is NaN"));
+  EXPECT_THAT(
+      serve({"--draft-model=" + draft, "--draft-pool-tokens=" + most, "--pool-tokens=" + most}),
+      HasSubstr("--target-model: " + model + ": there is not enough memory"));
+}
+
 TEST(BadFlagTest, OutOfRange) {
   struct {
     std::vector<std::string> flags;

@@ -343,7 +343,7 @@ TEST(PrunedDraftTest, MadeServedAndExact) {
   const CommandResult pruned = with("--keep=2048");
   ASSERT_EQ(pruned.exit_code, 0) << pruned.output;
   EXPECT_THAT(pruned.output, HasSubstr("the output has 2048 of 4096 tokens"));
-  EXPECT_THAT(with("--keep=2048").output, HasSubstr("is there already"));
+  EXPECT_THAT(with("--keep=2048").output, HasSubstr("already exists"));
   for (const char* program : {"tandem-target", "tandem-model"}) {
     std::vector<std::string> flags = {absl::StrCat("--model=", out), "--listen=127.0.0.1:0"};
     if (program == std::string("tandem-model")) {

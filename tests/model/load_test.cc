@@ -1,9 +1,13 @@
 #include "model/load.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/process/room.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -228,7 +232,196 @@ TEST(Load, WhatDoesNotFitStaysInTheFileAndIsSaid) {
   const std::vector<uint32_t> text = {1, 5, 9, 33, 2, 70, 11, 64};
   EXPECT_EQ(AllLogits(**some, text, 3), AllLogits(*whole, text, 8));
   options.offload = false;
-  EXPECT_TRUE(Load(options).ok()) << "reserved_bytes are for offload alone";
+  options.reserved_bytes += process::ServiceRoom().bytes;  // which are addresses alone here
+  EXPECT_EQ(Load(options).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(CheckLoad(options).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// The cache is written to as texts come, so a pool beyond the memory would be found by the kernel.
+TEST(Load, APoolBeyondTheMemoryIsRefusedWithBothNumbers) {
+  LoadOptions options;
+  options.directory = tandem::testing::SourcePath("demo/target");
+  options.pool_tokens = int64_t{1} << 32;
+  const absl::Status status = Load(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(status.message());
+  EXPECT_THAT(message, HasSubstr(options.directory + ": there is not enough memory. Needed: "));
+  EXPECT_THAT(message, ::testing::ContainsRegex(", cache [0-9]+\\.[0-9] MB, "));
+  EXPECT_THAT(message, ::testing::ContainsRegex("there are [0-9]+\\.[0-9] MB in the machine or"));
+  // What it says would fit does.
+  const size_t at = message.find("room for a cache of ");
+  ASSERT_NE(at, std::string::npos) << message;
+  options.pool_tokens = std::stoll(message.substr(at + std::strlen("room for a cache of ")));
+  EXPECT_GT(options.pool_tokens, 1024);
+  options.pool_tokens -= options.pool_tokens / 50;  // the process has grown since
+  const auto bytes = CheckLoad(options);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  // Of two models of a process: the first one's are reserved.
+  options.reserved_bytes = *bytes;
+  EXPECT_EQ(CheckLoad(options).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Load, AChosenPoolFitsBesideTheWeights) {
+  LoadReport report;
+  LoadOptions options;
+  options.directory = tandem::testing::SourcePath("demo/target");
+  options.report = &report;
+  ASSERT_TRUE(Load(options).ok());
+  const int64_t roomy = report.cache_tokens;
+  EXPECT_GE(roomy, 1024);
+  // All but the weights and a hundredth of that cache is taken.
+  const int64_t free = process::ThisFreeMemory().memory_bytes - process::WrittenMemory();
+  options.pool_tokens = 1;
+  const int64_t others = *CheckLoad(options);
+  options.pool_tokens = 0;
+  options.reserved_bytes = free - others - process::ServiceRoom().bytes - report.cache_bytes / 100;
+  const auto tight = Load(options);
+  ASSERT_TRUE(tight.ok()) << tight.status();
+  EXPECT_LT(report.cache_tokens, roomy / 20);
+  EXPECT_GE(report.cache_tokens, 1);
+}
+
+// 16 bits of a value: the sign, and all ones of the exponent, are where they are in fp32.
+std::string WithValue(const std::string& bytes, const std::string& tensor, int element,
+                      uint32_t value, size_t size) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  const auto header = nlohmann::json::parse(bytes.substr(8, length));
+  const size_t begin = header.at(tensor).at("data_offsets").at(0).get<size_t>();
+  std::string changed = bytes;
+  std::memcpy(changed.data() + 8 + length + begin + element * size, &value, size);
+  return changed;
+}
+
+TEST(Load, WeightsThatAreNotNumbersAreRefused) {
+  struct Case {
+    const char* model;
+    const char* tensor;
+    uint32_t value;
+    size_t size;
+    const char* what;
+  };
+  for (const Case& one :
+       {Case{"llama2", "model.layers.1.mlp.up_proj.weight", 0x7fc00000, 4, "NaN"},
+        Case{"llama2", "model.norm.weight", 0xff800000, 4, "infinite"},
+        Case{"llama2", "lm_head.weight", 0x7f800001, 4, "NaN"},
+        Case{"bf16", "model.layers.0.self_attn.q_proj.weight", 0xff80, 2, "infinite"},
+        Case{"bf16", "model.embed_tokens.weight", 0x7f81, 2, "NaN"},
+        Case{"fp16", "model.layers.0.self_attn.q_proj.weight", 0x7c00, 2, "infinite"},
+        Case{"fp16", "model.norm.weight", 0xfe00, 2, "NaN"}}) {
+    SCOPED_TRACE(absl::StrCat(one.model, " ", one.tensor));
+    TemporaryDirectory directory(one.model);
+    directory.CopyModel(one.model);
+    const std::string bytes = ReadBytes(directory.file("model.safetensors"));
+    for (const int element : {0, 7}) {
+      WriteBytes(directory.file("model.safetensors"),
+                 WithValue(bytes, one.tensor, element, one.value, one.size));
+      const absl::Status status = Load({.directory = directory.path()}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("element ", element, " of ", one.tensor, " [")));
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("] is ", one.what, "; download the model again")));
+    }
+    // The largest finite value of each type is one.
+    const uint32_t largest = one.size == 4                      ? 0x7f7fffff
+                             : one.model == std::string("fp16") ? 0x7bff
+                                                                : 0x7f7f;
+    WriteBytes(directory.file("model.safetensors"),
+               WithValue(bytes, one.tensor, 3, largest, one.size));
+    EXPECT_TRUE(Load({.directory = directory.path()}).ok());
+  }
+}
+
+TEST(Load, WeightsThatFp16CannotHoldAreRefused) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  const std::string bytes = ReadBytes(directory.file("model.safetensors"));
+  const char* const tensor = "model.layers.0.mlp.down_proj.weight";
+  const auto load = [&](uint32_t value, Dtype dtype) {
+    WriteBytes(directory.file("model.safetensors"), WithValue(bytes, tensor, 2, value, 4));
+    return Load({.directory = directory.path(), .dtype = dtype}).status();
+  };
+  EXPECT_TRUE(load(0x477fe000, Dtype::kFloat16).ok()) << "65504";
+  EXPECT_TRUE(load(0xc77fefff, Dtype::kFloat16).ok()) << "rounds to -65504";
+  EXPECT_TRUE(load(0x477ff000, Dtype::kBfloat16).ok());
+  EXPECT_THAT(
+      std::string(load(0x477ff000, Dtype::kFloat16).message()),
+      HasSubstr("element 2 of model.layers.0.mlp.down_proj.weight [32, 44] is too large for "
+                "fp16: give another --dtype"));
+}
+
+// What nobody computes with may be anything.
+TEST(Load, TensorsThatAreIgnoredMayBeInfinite) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  std::string bytes = ReadBytes(directory.file("model.safetensors"));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  auto header = nlohmann::json::parse(bytes.substr(8, length));
+  const size_t end = bytes.size() - 8 - length;
+  header["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
+  WriteBytes(directory.file("model.safetensors"),
+             Safetensors(header.dump(), bytes.substr(8 + length) + std::string("\0\0\x80\xff", 4)));
+  const absl::Status status = Load({.directory = directory.path()}).status();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// A FIFO never ends, or never begins; so do some devices.
+TEST(Load, OnlyRegularFilesAreRead) {
+  for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
+    SCOPED_TRACE(name);
+    TemporaryDirectory directory(name);
+    directory.CopyModel("llama3");
+    const std::string path = directory.file(name);
+    for (const char* kind : {"fifo", "/dev/zero", "directory"}) {
+      std::filesystem::remove_all(path);
+      if (kind == std::string("fifo")) {
+        ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+      } else if (kind == std::string("directory")) {
+        std::filesystem::create_directory(path);
+      } else {
+        std::filesystem::create_symlink(kind, path);
+      }
+      EXPECT_EQ(LoadError(directory.path()), path + ": not a regular file") << kind;
+    }
+  }
+  TemporaryDirectory directory("index");
+  directory.CopyModel("sharded");
+  const std::string index = directory.file("model.safetensors.index.json");
+  std::filesystem::remove(index);
+  ASSERT_EQ(mkfifo(index.c_str(), 0600), 0);
+  EXPECT_EQ(LoadError(directory.path()), index + ": not a regular file");
+}
+
+TEST(Load, AConfigOfMegabytesIsNotRead) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  std::filesystem::resize_file(directory.file("config.json"), (4 << 20) + 1);
+  EXPECT_EQ(LoadError(directory.path()),
+            directory.file("config.json") + ": larger than the maximum of 4194304 bytes");
+}
+
+TEST(Load, LongValuesAreCutInMessages) {
+  TemporaryDirectory directory;
+  directory.CopyModel("llama2");
+  directory.EditJson("config.json", [](nlohmann::json& json) {
+    json["hidden_size"] = std::string(1 << 20, 'a') + "\x1b[2J";
+    json["vocab_size"] = -1;
+  });
+  std::string error = LoadError(directory.path());
+  EXPECT_LT(error.size(), 2000u);
+  EXPECT_THAT(error, HasSubstr("vocab_size is -1"));
+  EXPECT_THAT(error, HasSubstr("… (1048587 bytes): must be a whole number"));
+  directory.CopyModel("llama2");
+  directory.EditHeader([](nlohmann::json& header) {
+    header["\x1b[2J" + std::string(1 << 20, 'b')] = header["model.norm.weight"];
+    header.erase("model.norm.weight");
+  });
+  error = LoadError(directory.path());
+  EXPECT_LT(error.size(), 2000u);
+  EXPECT_THAT(error, HasSubstr("\\x1b[2Jbbbb"));
 }
 
 TEST(Load, DtypesHaveTheNamesThatOthersUse) {

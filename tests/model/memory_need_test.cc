@@ -133,6 +133,22 @@ TEST(PlanOffload, RefusesWhatAPassCouldNotRead) {
   }
 }
 
+TEST(CheckRoom, SaysHowManyTokensWouldFit) {
+  const std::vector<process::MemoryPart> need = {{"weights", 700}, {"cache", 400}, {"pass", 100}};
+  EXPECT_TRUE(CheckRoom("model", need, 4, {INT64_MAX, 1200}).ok());
+  for (const bool on_card : {false, true}) {
+    const absl::Status status = CheckRoom("model", need, 4, {INT64_MAX, 1199}, on_card);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("hint: the rest leaves room for a cache of 99 tokens"));
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr(on_card ? "free on the card" : "in the machine"));
+  }
+  // Without any cache it does not fit either.
+  EXPECT_THAT(std::string(CheckRoom("model", need, 4, {INT64_MAX, 800}).message()),
+              ::testing::Not(::testing::HasSubstr("hint")));
+}
+
 TEST(MemoryNeed, ACacheInBf16TakesHalf) {
   LoadOptions options;
   options.directory = tandem::testing::SourcePath("demo/draft");

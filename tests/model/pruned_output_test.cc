@@ -1,6 +1,9 @@
 // A pruned model says of its tokens what the whole model says, to the bit, and nothing of others.
 #include "model/pruned_output.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -135,12 +138,46 @@ TEST(PrunedOutput, IsADraftAlone) {
                     HasSubstr("serves as a draft")));
   EXPECT_EQ(Refusal(out, true), "");
   EXPECT_EQ(WritePruned(directory, {1}, out, nullptr).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(WritePruned(directory, {1}, out + "/", nullptr).code(),
+            absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(WritePruned(out, {1}, out + "2", nullptr).message()),
               HasSubstr("was pruned to 3 of 4096"));
   for (const Tokens& tokens : {Tokens{}, Tokens{7, 4096}}) {
     EXPECT_THAT(std::string(WritePruned(directory, tokens, out + "2", nullptr).message()),
                 HasSubstr("the model has 4096: keep at least one"));
   }
+}
+
+// What lies beside the name stays, and nothing is left of a directory that failed.
+TEST(PrunedOutput, NothingOfOthersIsTouched) {
+  const std::string directory = tandem::testing::SourcePath("demo/draft");
+  TemporaryDirectory folder;
+  const std::string out = folder.path() + "/pruned";
+  std::filesystem::create_directory(out + ".partial");
+  testing::WriteBytes(out + ".partial/diary", "precious");
+  EXPECT_TRUE(WritePruned(directory, {1, 5, 9}, out + "/", nullptr).ok());
+  EXPECT_EQ(testing::ReadBytes(out + ".partial/diary"), "precious");
+  for (const char* target : {"nowhere", "pruned"}) {
+    std::filesystem::create_symlink(target, folder.file("link"));
+    EXPECT_EQ(CheckPrunedOutput(folder.file("link")).code(), absl::StatusCode::kAlreadyExists);
+    std::filesystem::remove(folder.file("link"));
+  }
+  EXPECT_EQ(CheckPrunedOutput(folder.file("no/such")).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CheckPrunedOutput("/dev/full").code(), absl::StatusCode::kAlreadyExists);
+
+  // Too few bytes are left of the limit of a file's size.
+  rlimit whole{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &whole), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1 << 16, whole.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = WritePruned(directory, {1, 5, 9}, folder.file("other"), nullptr);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &whole), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": File too large"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()),
+                          std::filesystem::directory_iterator()),
+            2);
 }
 
 TEST(PrunedOutput, ADamagedOneIsRefusedByName) {

@@ -68,7 +68,8 @@ inline std::unique_ptr<Decoder> MakeDecoder(const std::string& directory,
   EXPECT_TRUE(tensors.ok()) << tensors.status();
   ModelInfo info;
   info.eos_token_ids = config->eos_token_ids;
-  info.model_id = ModelId(*config, *checkpoint);
+  info.model_id =
+      *ModelId(*config, *checkpoint, [](const auto&, const auto&) { return absl::OkStatus(); });
   return std::make_unique<Decoder>(config->spec,
                                    DecoderWeights(config->spec, *tensors, dtype, nullptr), options,
                                    std::move(info));

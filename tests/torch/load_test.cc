@@ -168,8 +168,8 @@ class LoadTest : public ::testing::Test {
     library.make_step = MakeFakeStep;
     LoadOptions options;
     options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
-    options.model.pool_tokens = kWholePages * kPageTokens;
-    options.device = kCuda;
+    options.model.pool_tokens = pool_tokens_;
+    options.device = device_;
     options.type = type;
     options.pass_kernels = LoadKernels;
     options.tile = tile;
@@ -181,8 +181,20 @@ class LoadTest : public ::testing::Test {
     return static_cast<TorchModel&>(model).switched_off();
   }
 
+  int64_t pool_tokens_ = kWholePages * kPageTokens;
+  std::string device_ = kCuda;
   std::string log_;
 };
+
+// On a processor the cache is in this process's memory.
+TEST_F(LoadTest, APoolBeyondTheMemoryIsRefused) {
+  device_ = kTorchCpu;
+  pool_tokens_ = int64_t{1} << 32;
+  const absl::Status status = LoadIt(/*tile=*/64, ComputeType::kFloat32).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("room for a cache of "));
+  EXPECT_EQ(log_, "") << "nothing was computed";
+}
 
 TEST_F(LoadTest, ASoundCardReplaysGraphs) {
   const auto model = LoadIt();

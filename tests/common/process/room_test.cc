@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::vector<MemoryPart> kParts = {{"weights", 600'000'000},
-                                        {"cache", 300'000'000, /*is_written=*/false},
+                                        {"stacks", 300'000'000, /*is_written=*/false},
                                         {"activations", 1'000'000}};
 
 TEST(CheckMemory, WhatFitsIsNoError) {
@@ -29,15 +29,15 @@ TEST(CheckMemory, TheErrorHasEachPartTheSumAndWhatThereIs) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(
       std::string(status.message()),
-      AllOf(HasSubstr("model: "), HasSubstr("weights 600.0 MB"), HasSubstr("cache 300.0 MB"),
+      AllOf(HasSubstr("model: "), HasSubstr("weights 600.0 MB"), HasSubstr("stacks 300.0 MB"),
             HasSubstr("activations 1.0 MB"), HasSubstr("together 901.0 MB"),
             HasSubstr("there are 901.0 MB"), HasSubstr("ulimit -v")));
 }
 
 TEST(CheckMemory, WhatIsReservedAloneNeedsNoMemory) {
   const absl::Status status = CheckMemory("model", kParts, {INT64_MAX, 600'999'999});
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("together 601.0 MB"), HasSubstr("there are 601.0 MB")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("together 601.0 MB"),
+                                                   HasSubstr("there are 601.0 MB in the machine")));
 }
 
 TEST(ThisFreeMemory, FollowsTheLimitOfAddresses) {

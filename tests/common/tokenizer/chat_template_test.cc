@@ -632,7 +632,7 @@ TEST(ChatTemplateTest, FilesOfADirectory) {
   const auto error = [&](const std::string& file) {
     return std::string(ChatTemplate::Load(directory, file, *tokenizer).status().message());
   };
-  EXPECT_EQ(error(directory + "/nothing"), directory + "/nothing: no such file");
+  EXPECT_EQ(error(directory + "/nothing"), directory + "/nothing: No such file or directory");
   EXPECT_EQ(error(directory), directory + ": not a regular file");
   EXPECT_EQ(error("/dev/zero"), "/dev/zero: not a regular file");
   write("own", "\xff");
