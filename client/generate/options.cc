@@ -28,9 +28,10 @@ absl::Status ValidateSamples(const GenerateOptions& options) {
     return flags::BadFlag("samples", absl::StrCat(options.samples),
                           "with --output-prefix-ids there is one; --first-sample tells which");
   }
-  if (options.max_tokens > 0 && options.output_prefix_ids.size() >= options.max_tokens) {
+  const uint64_t max_tokens = options.max_tokens.value_or(kDefaultMaxTokens);
+  if (max_tokens > 0 && options.output_prefix_ids.size() >= max_tokens) {
     return flags::BadFlag(
-        "max-tokens", absl::StrCat(options.max_tokens),
+        "max-tokens", absl::StrCat(max_tokens),
         absl::StrCat("the ", options.output_prefix_ids.size(),
                      " ids of --output-prefix-ids count; must be above that, or 0"));
   }
@@ -60,7 +61,8 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Text");
   prompt.AddTo(flags, "the text to continue");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
-               "output tokens; 0 = the orchestrator's default (--default-max-tokens)");
+               absl::StrCat("output tokens; 0 = the orchestrator's --default-max-tokens. Default: ",
+                            kDefaultMaxTokens, ", or what the context has room for"));
   flags.Letter('n', "max-tokens");
   flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
   flags.NumberList("stop-token", &stop_tokens, kMaxStopTokens,
@@ -136,7 +138,8 @@ absl::Status GenerateOptions::Validate() const {
 v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt) {
   v1::GenerateRequest request;
   request.set_text(std::string(prompt));
-  request.set_max_tokens(static_cast<uint32_t>(options.max_tokens));
+  request.set_max_tokens(static_cast<uint32_t>(options.max_tokens.value_or(kDefaultMaxTokens)));
+  request.set_fit_max_tokens(!options.max_tokens.has_value());
   for (const std::string& text : options.stop) request.mutable_stop()->add_strings(text);
   request.mutable_stop()->mutable_token_ids()->Add(options.stop_tokens.begin(),
                                                    options.stop_tokens.end());

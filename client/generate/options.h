@@ -22,12 +22,15 @@ namespace tandem::client {
 
 inline constexpr uint32_t kMaxPriority = 10;
 inline constexpr uint32_t kMaxSamples = 16;
+inline constexpr uint64_t kDefaultMaxTokens = 128;
 inline constexpr uint32_t kMaxSampleIndex = 65535;
 
 struct GenerateOptions {
   OrchestratorFlags orchestrator;
   TextSource prompt;
-  uint64_t max_tokens = 128;  // 0 = the orchestrator's default
+  std::optional<uint64_t>
+      max_tokens;  // absent: kDefaultMaxTokens, or what there is room for; 0 = the
+                   // orchestrator's default
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::vector<uint32_t> stop_tokens;

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -15,6 +17,21 @@ namespace tandem::orchestrator {
 template <typename... Parts>
 absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// A payload of errors about a text that does not fit into the context.
+inline constexpr absl::string_view kContextExceeded = "tandem.v1.context_exceeded";
+
+template <typename... Parts>
+absl::Status ContextExceeded(const Parts&... parts) {
+  absl::Status status = Invalid(parts...);
+  status.SetPayload(kContextExceeded, absl::Cord());
+  return status;
+}
+
+// The words that programs look for in such an error, OpenAI's.
+inline std::string ContextWords(uint32_t tokens) {
+  return absl::StrCat("this model's maximum context length is ", tokens, " tokens");
 }
 
 inline absl::Status CheckIds(absl::string_view field, absl::Span<const uint32_t> ids,

@@ -24,9 +24,9 @@ absl::Status CheckBytes(absl::string_view field, size_t bytes, const PromptFacts
   }
   const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
   if (max_bytes == 0 || bytes <= max_bytes) return absl::OkStatus();
-  return Invalid(field, " has ", bytes, " bytes: the model's context has ", model.context_length,
-                 " tokens, and the longest token has ", model.max_token_bytes,
-                 " bytes, so at most ", max_bytes, " can fit");
+  return ContextExceeded(field, " has ", bytes, " bytes, and at most ", max_bytes,
+                         " can fit: ", ContextWords(model.context_length),
+                         ", and its longest token has ", model.max_token_bytes, " bytes");
 }
 
 absl::Status CheckEncoded(absl::string_view field, const std::vector<uint32_t>& prompt,
@@ -113,15 +113,9 @@ absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& mo
       TANDEM_RETURN_IF_ERROR(CheckIds("ids.ids", prompt, model.vocabulary_size));
       break;
   }
-  if (prompt.size() >= model.context_length) {
-    return Invalid("the prompt has ", prompt.size(), " tokens, the model's context ",
-                   model.context_length, ": there must be room for at least one more");
-  }
   if (prompt.size() >= model.text_length()) {
-    return Invalid("the prompt has ", prompt.size(), " tokens; a target has room for ",
-                   model.text_length(),
-                   ", all its sequences together: there must be room for at "
-                   "least one more");
+    return ContextExceeded("the prompt has ", prompt.size(), " tokens, and ", model.LengthWords(),
+                           ": there must be room for at least one more");
   }
   return absl::OkStatus();
 }

@@ -42,27 +42,17 @@ absl::Status CheckServed(const v1::GenerateRequest& request) {
                  ") is not served; leave structured out, and check the text yourself");
 }
 
-// Told with every length that does not fit.
-std::string RoomText(const ModelFacts& model, uint32_t prompt_tokens) {
-  return absl::StrCat("after a prompt of ", prompt_tokens, " tokens ",
-                      model.text_length() < model.context_length
-                          ? "the room of a target, all its sequences together, of "
-                          : "the model's context of ",
-                      model.text_length(), " has room for 1 to ",
-                      model.text_length() - prompt_tokens);
-}
-
 absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& model,
                         GenerationRequest& to) {
   const uint32_t room = model.text_length() - to.prompt_tokens();
   const uint32_t default_tokens =
       model.default_max_tokens == 0 ? room : std::min(room, model.default_max_tokens);
-  if (request.max_tokens() > room) {
-    return Invalid("max_tokens is ", request.max_tokens(), "; ",
-                   RoomText(model, to.prompt_tokens()), " (0 = the default, here ", default_tokens,
-                   ")");
+  if (request.max_tokens() > room && !request.fit_max_tokens()) {
+    return ContextExceeded("max_tokens is ", request.max_tokens(), ", and after a prompt of ",
+                           to.prompt_tokens(), " tokens at most ", room,
+                           " can follow: ", model.LengthWords());
   }
-  to.max_tokens = request.max_tokens() == 0 ? default_tokens : request.max_tokens();
+  to.max_tokens = request.max_tokens() == 0 ? default_tokens : std::min(room, request.max_tokens());
   if (to.sampling.min_tokens > to.max_tokens) {
     return Invalid("sampling.min_tokens is ", to.sampling.min_tokens,
                    "; it must be 0 to max_tokens, ", to.max_tokens);
@@ -96,6 +86,13 @@ absl::Status FillSamples(const v1::GenerateRequest& request, GenerationRequest& 
 }
 
 }  // namespace
+
+std::string ModelFacts::LengthWords() const {
+  std::string words = ContextWords(text_length());
+  if (text_length() == context_length) return words;
+  return absl::StrCat(words, " here, the room of a target, all its sequences together (its own is ",
+                      context_length, ")");
+}
 
 absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& request,
                                                   const ModelFacts& model) {

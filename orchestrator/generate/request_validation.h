@@ -42,6 +42,8 @@ struct ModelFacts : PromptFacts {
   uint32_t text_length() const {
     return max_length == 0 ? context_length : std::min(context_length, max_length);
   }
+  // For errors about it.
+  std::string LengthWords() const;
 };
 
 // INVALID_ARGUMENT names the field, its value and its range. FAILED_PRECONDITION means that the

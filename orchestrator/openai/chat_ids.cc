@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/tokenizer/chat_template.h"
+#include "orchestrator/generate/invalid.h"
 #include "orchestrator/openai/chat_request.h"
 #include "orchestrator/openai/error.h"
 
@@ -17,14 +18,15 @@ constexpr uint64_t kSpareBytes = 64 << 10;
 
 absl::StatusOr<std::vector<uint32_t>> ChatIds(const Conversation& conversation,
                                               const tokenizer::ChatTemplate* chat_template,
-                                              uint64_t max_bytes) {
+                                              uint32_t context_length, size_t max_token_bytes) {
   if (chat_template == nullptr) {
     return FieldError("messages", "messages: the model has no chat template");
   }
   // JSON's own characters are not the prompt's, so there is room for them.
+  const uint64_t max_bytes = uint64_t{context_length} * max_token_bytes;
   if (max_bytes > 0 && conversation.messages.size() > 2 * max_bytes + kSpareBytes) {
-    return FieldError("messages", absl::StrCat("messages: ", conversation.messages.size(),
-                                               " bytes cannot fit into the model's context"));
+    return ContextExceeded("messages has ", conversation.messages.size(),
+                           " bytes, more than fit: ", ContextWords(context_length));
   }
   tokenizer::ChatInput input;
   input.messages = conversation.messages;

@@ -103,7 +103,8 @@ void ReadLength(Fields& fields, CompletionRequest& to) {
   if (old_limit.has_value() && limit.has_value() && *old_limit != *limit) {
     fields.Fail("max_tokens", "is not max_completion_tokens: leave one of them out");
   }
-  // Absent: all that the context has room for.
+  if (limit.has_value()) to.names.max_tokens = "max_completion_tokens";
+  // Absent: the orchestrator's default, or what there is room for.
   to.wire.set_max_tokens(static_cast<uint32_t>(limit.value_or(old_limit.value_or(0))));
 }
 
@@ -129,6 +130,7 @@ void ReadConversation(Fields& fields, Conversation& to) {
 
 absl::StatusOr<ChatRequest> ParseChat(const base::JsonValue& body) {
   ChatRequest request;
+  request.completion.names.prompt = "messages";
   Fields fields(body);
   ReadConversation(fields, request.conversation);
   ReadTools(fields, request.conversation);

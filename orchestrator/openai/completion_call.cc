@@ -95,7 +95,7 @@ void CompletionCall::Abort(absl::Status status) {
 }
 
 void CompletionCall::Respond(const absl::Status& error) {
-  const ApiError shown = ToApiError(error, options_.prompt_field);
+  const ApiError shown = ToApiError(error, options_.names);
   if (!begun_) return reply_->Respond(ErrorResponse(shown));
   // The status has gone out long ago, so the error is an event, and the stream has no [DONE].
   reply_->Write(CompletionWriter::ErrorEvent(ErrorJson(shown)));

@@ -19,12 +19,13 @@
 #include "common/transport/byte_budget.h"
 #include "orchestrator/generate/generate_call.h"
 #include "orchestrator/openai/completion_writer.h"
+#include "orchestrator/openai/error.h"
 
 namespace tandem::orchestrator {
 
 struct CompletionCallOptions {
   bool stream = false;
-  std::string prompt_field = "prompt";  // for errors
+  FieldNames names;  // for errors
   std::string client;
   transport::ByteBudget* answers = nullptr;   // of answers that are kept; outlives the call
   std::atomic<size_t>* open_calls = nullptr;  // one less when this is over; outlives the call

@@ -70,6 +70,7 @@ absl::StatusOr<CompletionRequest> ParseCompletion(const base::JsonValue& body) {
   ReadSharedFields(fields, request);
   const auto max_tokens = fields.Unsigned("max_tokens", 1, UINT32_MAX);
   request.wire.set_max_tokens(static_cast<uint32_t>(max_tokens.value_or(kDefaultMaxTokens)));
+  request.wire.set_fit_max_tokens(!max_tokens.has_value());
   if (const auto top = fields.Unsigned("logprobs", 0, kMaxTop)) {
     request.logprobs = true;
     request.wire.mutable_logprobs()->set_top(static_cast<uint32_t>(*top));

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/json.h"
+#include "orchestrator/openai/error.h"
 #include "orchestrator/openai/fields.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -24,6 +25,7 @@ struct CompletionRequest {
   bool return_token_ids = false;                      // choices have `token_ids`
   bool logprobs = false;                              // choices have `logprobs`
   bool echo = false;                                  // the text begins with the prompt
+  FieldNames names;                                   // of the request, for errors
   absl::Duration timeout = absl::InfiniteDuration();  // the deadline, from the arrival
 };
 

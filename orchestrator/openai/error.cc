@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "common/base/json.h"
 #include "common/messages/status_details.h"
 #include "orchestrator/generate/error_details.h"
+#include "orchestrator/generate/invalid.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -55,21 +58,34 @@ bool HasPath(absl::string_view message, absl::string_view path) {
          !IsNameCharacter(message[path.size()]);
 }
 
-void NameField(ApiError& error, absl::string_view prompt) {
-  const absl::string_view message = error.message;
+// Other fields that a message names, and the values of enums.
+void NameOthers(std::string& message, const FieldNames& names) {
+  std::vector<std::pair<std::string, std::string>> replaced = {
+      {"speculation.fixed", "tandem.draft_tokens"},
+      {"speculation.", "tandem."},
+      {"LENGTH_POLICY_AUTO", "auto"},
+      {"LENGTH_POLICY_HEURISTIC", "heuristic"},
+      {"RULE_LENIENT", "lenient"},
+      {"with samples ", "with n "},
+      {"its own first_sample", "its own tandem.first_sample"},
+  };
+  if (names.max_tokens != "max_tokens")
+    replaced.emplace_back(" max_tokens", " " + names.max_tokens);
+  message = absl::StrReplaceAll(message, replaced);
+}
+
+void NameField(ApiError& error, const FieldNames& names) {
+  const std::string message = error.message;
   for (absl::string_view path : kPromptPaths) {
     if (!HasPath(message, path)) continue;
-    error.param = std::string(prompt);
-    if (path == "the prompt") {
-      error.name = "context_length_exceeded";
-    } else {
-      error.message = absl::StrCat(prompt, message.substr(path.size()));
-    }
+    error.param = names.prompt;
+    if (path != "the prompt") error.message = names.prompt + message.substr(path.size());
     return;
   }
   for (const auto& [path, name] : kNames) {
     if (!HasPath(message, path)) continue;
-    error.message = absl::StrCat(name, message.substr(path.size()));
+    error.message =
+        absl::StrCat(path == "max_tokens" ? names.max_tokens : name, message.substr(path.size()));
     // Of a conversation the whole path: messages[2].role.
     const bool with_index = path == "messages";
     const auto end = std::find_if_not(error.message.begin(), error.message.end(), [&](char c) {
@@ -121,7 +137,7 @@ absl::Status ModelNotFound(absl::string_view asked, absl::string_view served) {
   return status;
 }
 
-ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
+ApiError ToApiError(const absl::Status& status, const FieldNames& names) {
   ApiError error;
   const auto [code, type] = CodeAndType(status.code());
   error.code = code;
@@ -134,12 +150,14 @@ ApiError ToApiError(const absl::Status& status, absl::string_view prompt) {
   if (const auto field = status.GetPayload(kFieldPayload)) {
     error.param = std::string(*field);
   } else if (absl::IsInvalidArgument(status)) {
-    NameField(error, prompt);
+    NameField(error, names);
+    NameOthers(error.message, names);
   } else if (code == 401) {
     error.name = "invalid_api_key";
   } else if (code == 429) {
     error.name = "rate_limit_exceeded";
   }
+  if (status.GetPayload(kContextExceeded).has_value()) error.name = "context_length_exceeded";
   if (const auto name = status.GetPayload(kCodePayload)) error.name = std::string(*name);
   return error;
 }

@@ -21,9 +21,15 @@ absl::Status FieldError(absl::string_view field, absl::string_view message,
 // NOT_FOUND about `model`: a model that is not the one that is served.
 absl::Status ModelNotFound(absl::string_view asked, absl::string_view served);
 
+// The fields that a request has its prompt and its limit in.
+struct FieldNames {
+  std::string prompt = "prompt";
+  std::string max_tokens = "max_tokens";
+};
+
 // What a client sees of a status that is not OK. The generator's errors begin with the path of a
-// field in GenerateRequest: here it becomes the name that the field has over HTTP. `prompt`: the
-// field that the prompt came in.
+// field in GenerateRequest, and may name others: here they become the names that fields have over
+// HTTP.
 struct ApiError {
   int code = 500;
   std::string message;
@@ -32,7 +38,7 @@ struct ApiError {
   std::string name;       // `code` of the body; empty: null
   int retry_seconds = 0;  // of 429 and 503: when to ask again; 0: nobody knows
 };
-ApiError ToApiError(const absl::Status& status, absl::string_view prompt = "prompt");
+ApiError ToApiError(const absl::Status& status, const FieldNames& names = {});
 
 std::string ErrorJson(const ApiError& error);
 // As ErrorJson, for what never was a request, or was refused by its head.

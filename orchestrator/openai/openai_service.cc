@@ -191,8 +191,8 @@ absl::StatusOr<CompletionRequest> OpenAiService::ParseConversation(
 }
 
 absl::StatusOr<std::vector<uint32_t>> OpenAiService::IdsOf(const Conversation& conversation) const {
-  return ChatIds(conversation, options_.chat_template,
-                 uint64_t{ContextLength()} * tokenizer_->max_token_bytes());
+  return ChatIds(conversation, options_.chat_template, ContextLength(),
+                 tokenizer_->max_token_bytes());
 }
 
 void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
@@ -208,7 +208,7 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   context.front.is_stream = parsed.ok() && parsed->stream;
   context.front.is_chat = is_chat;
   CompletionCallOptions options;
-  if (is_chat) options.prompt_field = "messages";
+  if (is_chat) options.names.prompt = "messages";
   options.client = request.client;
   options.answers = &answers_;
   options.open_calls = &open_calls_;
@@ -216,6 +216,7 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   v1::GenerateRequest wire;
   if (parsed.ok()) {
     options.stream = parsed->stream;
+    options.names = parsed->names;
     if (parsed->timeout != absl::InfiniteDuration()) {
       context.deadline = clock_.Now() + parsed->timeout;
     }

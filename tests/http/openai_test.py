@@ -151,6 +151,20 @@ class OpenAi(unittest.TestCase):
         answer = self.client.completions.create(model="target", prompt=[260, 261, 262], max_tokens=3)
         self.assertEqual(answer.usage.prompt_tokens, 3)
 
+    def test_a_default_length_is_less_where_there_is_less_room(self):
+        context = self.client.models.retrieve("target").max_model_len
+        for room in (17, 16, 15, 4, 1):
+            answer = self.client.completions.create(model="target", prompt=[260] * (context - room),
+                                                    extra_body={"ignore_eos": True})
+            self.assertEqual(answer.usage.completion_tokens, min(16, room))
+            with self.assertRaises(openai.BadRequestError) as raised:
+                self.client.completions.create(model="target", prompt=[260] * (context - room), max_tokens=room + 1)
+            self.assertEqual((raised.exception.code, raised.exception.param), ("context_length_exceeded", "max_tokens"))
+            self.assertIn(f"at most {room} can follow", raised.exception.message)
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.client.completions.create(model="target", prompt=[260] * context)
+        self.assertEqual((raised.exception.code, raised.exception.param), ("context_length_exceeded", "prompt"))
+
     def test_a_stream_that_is_left_frees_everything(self):
         stream = self.client.completions.create(
             model="target", prompt=PROMPT, max_tokens=400, n=4, stream=True, extra_body={"ignore_eos": True})
@@ -276,13 +290,24 @@ class Chat(unittest.TestCase):
             with self.subTest(options=options), self.assertRaises(openai.BadRequestError) as raised:
                 self.chat(**options)
             self.assertEqual(raised.exception.param, field)
-        for words, code in ((3000, "context_length_exceeded"), (300_000, None)):
+        for words in (3000, 300_000):
             with self.assertRaises(openai.BadRequestError) as raised:
                 self.chat(messages=[{"role": "user", "content": "word " * words}])
-            self.assertEqual((raised.exception.param, raised.exception.code), ("messages", code))
+            self.check_context_exceeded(raised.exception, "messages")
+        for field in ("max_tokens", "max_completion_tokens"):
+            with self.assertRaises(openai.BadRequestError) as raised:
+                self.client.chat.completions.create(model="target", messages=self.MESSAGES, **{field: 10**6})
+            self.check_context_exceeded(raised.exception, field)
         with self.assertRaises(openai.BadRequestError) as raised:
             self.chat(messages=[{"role": "stranger", "content": "x"}])
         self.assertEqual(raised.exception.param, "messages[0].role")
+
+    def check_context_exceeded(self, error, param):
+        self.assertEqual((error.code, error.param), ("context_length_exceeded", param))
+        self.assertRegex(error.message, rf"this model's maximum context length is {self.context()} tokens")
+
+    def context(self):
+        return self.client.models.retrieve("target").max_model_len
 
     def test_a_stream_that_is_left_frees_everything(self):
         stream = self.client.chat.completions.create(model="target", messages=self.MESSAGES, stream=True, n=4,

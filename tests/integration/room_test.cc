@@ -115,7 +115,9 @@ TEST(RoomTest, WhatNeverFitsIsRefusedWithTheNumbers) {
   v1::GenerateRequest request = GreedyRequest(kPrompt, kPool - 1, /*draft_tokens=*/0);
   const Reply refused = Send(cluster.channel(), request);
   EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument) << refused.status;
-  EXPECT_THAT(std::string(refused.status.message()), HasSubstr("of 512 has room for 1 to 510"));
+  EXPECT_THAT(
+      std::string(refused.status.message()),
+      HasSubstr("at most 510 can follow: this model's maximum context length is 512 tokens"));
   request.set_max_tokens(kPool - 2);
   const Reply whole = Send(cluster.channel(), request);
   EXPECT_TRUE(whole.status.ok()) << whole.status;

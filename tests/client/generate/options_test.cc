@@ -54,6 +54,15 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   EXPECT_TRUE(request.token_bytes()) << "the table has texts";
 }
 
+TEST(GenerateOptionsTest, ADefaultLengthIsLessWhereThereIsLessRoom) {
+  const auto request = [](std::vector<std::string> args) {
+    return MakeRequest(Parse(std::move(args)).options, "x");
+  };
+  EXPECT_EQ(request({"x"}).max_tokens(), 128u);
+  EXPECT_TRUE(request({"x"}).fit_max_tokens());
+  EXPECT_FALSE(request({"x", "--max-tokens=128"}).fit_max_tokens());
+}
+
 TEST(GenerateOptionsTest, ThePromptAsOthersWriteIt) {
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{"Once upon", "-n", "8"}, {"-n", "8", "-p", "Once upon"}}) {

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/request_names.h"
 
 namespace tandem::orchestrator::request_validation_test {
@@ -84,6 +85,45 @@ TEST(RequestValidation, TheServersDefaultIsForRequestsThatSetNoLength) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("0 to max_tokens, 10"));
 }
 
+TEST(RequestValidation, AProgramsDefaultIsLessWhereThereIsLessRoom) {
+  const ModelFacts model = Model();
+  v1::GenerateRequest request = Good();
+  request.set_max_tokens(16);
+  for (const bool fit : {false, true}) {
+    request.set_fit_max_tokens(fit);
+    for (const auto& [prompt, room] : {std::pair{4, 16}, {5, 15}, {18, 2}, {19, 1}, {20, 0}}) {
+      request.set_text(std::string(static_cast<size_t>(prompt), 'x'));
+      const auto valid = ValidateRequest(request, model);
+      EXPECT_EQ(valid.ok(), room > 0 && (fit || room >= 16)) << fit << prompt;
+      if (!valid.ok()) continue;
+      EXPECT_EQ(valid->max_tokens, static_cast<uint32_t>(room));
+    }
+  }
+}
+
+// A client may read the limits out of the words, so they are those of OpenAI, and what is offered is
+// accepted.
+TEST(RequestValidation, AContextThatIsExceededIsToldInOpenAisWords) {
+  const ModelFacts model = Model();
+  v1::GenerateRequest request = Good();
+  request.set_max_tokens(1000);
+  request.set_text(std::string(19, 'x'));
+  const auto message = [&] {
+    const absl::Status status = ValidateRequest(request, model).status();
+    EXPECT_TRUE(status.GetPayload(kContextExceeded).has_value()) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message(),
+            "max_tokens is 1000, and after a prompt of 19 tokens at most 1 can follow: "
+            "this model's maximum context length is 20 tokens");
+  request.set_max_tokens(1);
+  EXPECT_TRUE(ValidateRequest(request, model).ok());
+  request.set_text(std::string(20, 'x'));
+  EXPECT_EQ(message(),
+            "the prompt has 20 tokens, and this model's maximum context length is 20 "
+            "tokens: there must be room for at least one more");
+}
+
 // What no target can ever hold is refused at once, and not by the target.
 TEST(RequestValidation, ATextMayBeAsLongAsATargetHasRoomFor) {
   ModelFacts model = Model();
@@ -96,14 +136,15 @@ TEST(RequestValidation, ATextMayBeAsLongAsATargetHasRoomFor) {
   auto refused = ValidateRequest(request, model);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
-              AllOf(HasSubstr("max_tokens is 10"), HasSubstr("the room of a target"),
-                    HasSubstr("of 12 has room for 1 to 9")));
+              AllOf(HasSubstr("max_tokens is 10"), HasSubstr("at most 9 can follow"),
+                    HasSubstr("maximum context length is 12 tokens here, the room of a target"),
+                    HasSubstr("its own is 20")));
   request = Good();
   request.set_text(std::string(12, 'x'));
   refused = ValidateRequest(request, model);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
-              AllOf(HasSubstr("12 tokens"), HasSubstr("room for 12")));
+              AllOf(HasSubstr("has 12 tokens"), HasSubstr("context length is 12 tokens here")));
   model.max_length = 50;
   request = Good();
   EXPECT_EQ(ValidateRequest(request, model)->max_tokens, 17u) << "the context is less";
@@ -253,7 +294,7 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       {[](auto& r) { r.mutable_ids(); }, {"ids", "empty"}},
       {[](auto& r) { r.mutable_ids()->add_ids(100); }, {"ids.ids[0]", "100"}},
       {[](auto& r) { r.set_text(std::string(20, 'x')); }, {"20 tokens", "context 20"}},
-      {[](auto& r) { r.set_max_tokens(18); }, {"max_tokens is 18", "1 to 17"}},
+      {[](auto& r) { r.set_max_tokens(18); }, {"max_tokens is 18", "at most 17"}},
       {[](auto& r) { r.mutable_speculation()->set_fixed(17); }, {"fixed is 17", "0 to 16"}},
       {[](auto& r) { r.mutable_speculation()->set_auto_(false); },
        {"speculation.auto is false", "fixed"}},

@@ -65,6 +65,11 @@ TEST(ChatRequest, TakesAllTheRoomWhenNoLimitIsSaid) {
   EXPECT_EQ(Parse(absl::StrCat("{", kUser, "}"))->completion.wire.max_tokens(), 0u);
   EXPECT_EQ(Parse(absl::StrCat("{", kUser, R"(, "max_tokens": 3})"))->completion.wire.max_tokens(),
             3u);
+  EXPECT_EQ(Parse(absl::StrCat("{", kUser, R"(, "max_tokens": 3})"))->completion.names.max_tokens,
+            "max_tokens");
+  EXPECT_EQ(Parse(absl::StrCat("{", kUser, R"(, "max_completion_tokens": 3})"))
+                ->completion.names.max_tokens,
+            "max_completion_tokens");
 }
 
 TEST(ChatRequest, NamesWhatIsWrong) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "orchestrator/generate/invalid.h"
 #include "orchestrator/openai/error.h"
 #include "orchestrator/openai/json_shape.h"
 
@@ -47,6 +48,8 @@ TEST(CompletionRequest, HasOpenAisDefaults) {
   const CompletionRequest request = Good("");
   EXPECT_EQ(request.wire.text(), "x");
   EXPECT_EQ(request.wire.max_tokens(), 16u);
+  EXPECT_TRUE(request.wire.fit_max_tokens()) << "a default is nobody's wish";
+  EXPECT_FALSE(Good(R"("max_tokens": 16)").wire.fit_max_tokens());
   EXPECT_FALSE(request.stream || request.logprobs || request.echo || request.include_usage);
   EXPECT_FALSE(request.wire.has_seed() || request.wire.has_logprobs());
   EXPECT_FALSE(request.wire.sampling().has_temperature()) << "the model's own";
@@ -223,8 +226,8 @@ TEST(CompletionRequest, RefusesBodiesThatAreNoObject) {
 }
 
 TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
-  const auto shown = [](absl::string_view message, absl::string_view prompt = "prompt") {
-    return ToApiError(absl::InvalidArgumentError(message), prompt);
+  const auto shown = [](absl::string_view message, const FieldNames& names = {}) {
+    return ToApiError(absl::InvalidArgumentError(message), names);
   };
   EXPECT_EQ(shown("sampling.temperature is 101; it must be").param, "temperature");
   EXPECT_EQ(shown("sampling.temperature is 101; it must be").message,
@@ -238,10 +241,32 @@ TEST(CompletionRequest, NamesFieldsOfTheGeneratorAsOpenAiDoes) {
   EXPECT_EQ(shown("speculation.drafter is \"x\"").param, "tandem.drafter");
   EXPECT_EQ(shown("max_tokens is 9; after").param, "max_tokens");
   EXPECT_EQ(shown("text is empty: a prompt").message, "prompt is empty: a prompt");
-  EXPECT_EQ(shown("ids.ids[0] is 5", "messages").param, "messages");
+  EXPECT_EQ(shown("ids.ids[0] is 5", {.prompt = "messages"}).param, "messages");
   EXPECT_EQ(shown("the prompt has 70 tokens").param, "prompt");
   EXPECT_EQ(shown("the model has no such thing").param, "");
-  EXPECT_EQ(shown("the prompt has 70 tokens").name, "context_length_exceeded");
+  // Also the fields that a message names besides.
+  EXPECT_EQ(shown("speculation.leniency is missing: RULE_LENIENT needs it").message,
+            "tandem.leniency is missing: lenient needs it");
+  EXPECT_EQ(shown("speculation.draft_nodes is 4, but speculation.fixed is 0: there").message,
+            "tandem.draft_nodes is 4, but tandem.draft_tokens is 0: there");
+  const FieldNames chat = {.prompt = "messages", .max_tokens = "max_completion_tokens"};
+  EXPECT_EQ(shown("sampling.min_tokens is 20; it must be 0 to max_tokens, 16", chat).message,
+            "min_tokens is 20; it must be 0 to max_completion_tokens, 16");
+}
+
+TEST(CompletionRequest, AnExceededContextHasOpenAisCodeAndTheClientsField) {
+  for (const char* field : {"max_tokens", "max_completion_tokens"}) {
+    const ApiError error = ToApiError(ContextExceeded("max_tokens is 9, and ", ContextWords(8)),
+                                      {.prompt = "messages", .max_tokens = field});
+    EXPECT_EQ(error.param, field);
+    EXPECT_EQ(error.name, "context_length_exceeded");
+    EXPECT_EQ(error.message,
+              absl::StrCat(field, " is 9, and this model's maximum context length is 8 tokens"));
+  }
+  const ApiError error = ToApiError(ContextExceeded("the prompt has 9 tokens"),
+                                    {.prompt = "messages", .max_tokens = "max_completion_tokens"});
+  EXPECT_EQ(error.param, "messages");
+  EXPECT_EQ(error.name, "context_length_exceeded");
 }
 
 TEST(CompletionRequest, StatusesHaveTheirCodes) {
