@@ -46,6 +46,7 @@
 #include "orchestrator/peers/links.h"
 #include "orchestrator/peers/peer_check.h"
 #include "orchestrator/peers/refusal_counts.h"
+#include "orchestrator/request/internal_reason.h"
 #include "orchestrator/stream/unread_replies.h"
 #include "orchestrator/trace/request_trace.h"
 #include "orchestrator/verify/target_pool.h"
@@ -200,7 +201,10 @@ class Wired final : public Orchestrator {
     openai.worker_threads = static_cast<size_t>(process::ThisMachine().cpus);
     openai.long_prompt_workers = &long_prompt_workers_;
     openai.long_prompt_threads = static_cast<size_t>(LongPromptThreads());
-    openai.ready = [this] { return Ready(); };
+    openai.ready = [this] {
+      const absl::Status ready = Ready();
+      return ready.ok() || generator_->draining() ? ready : NoTargetReady(ready);
+    };
     openai.metrics = [this] { return MetricsText(); };
     return std::make_unique<OpenAiService>(std::move(openai), *generator_, tokenizer, clock_,
                                            workers_, tokens_.get());

@@ -21,6 +21,7 @@
 #include "orchestrator/generate/encode_conversation.h"
 #include "orchestrator/generate/request_names.h"
 #include "orchestrator/generate/request_validation.h"
+#include "orchestrator/request/internal_reason.h"
 #include "orchestrator/verify/target_pool.h"
 
 namespace tandem::orchestrator {
@@ -255,9 +256,10 @@ absl::StatusOr<v1::Started> Generator::MakeStarted(const std::string& checked_mo
 // reconnected serves, because the request waits for it.
 absl::StatusOr<v1::Welcome> Generator::Target() const {
   absl::Status ready = parts_.verify->Ready();
-  if (ready.code() == absl::StatusCode::kFailedPrecondition) return ready;
+  if (ready.code() == absl::StatusCode::kFailedPrecondition) return NoTargetReady(ready);
   std::optional<v1::Welcome> welcome = parts_.verify->welcome();
-  if (!welcome.has_value()) return ready.ok() ? absl::UnavailableError("no target yet") : ready;
+  if (!welcome.has_value())
+    return ready.ok() ? absl::UnavailableError("no target yet") : NoTargetReady(ready);
   return *std::move(welcome);
 }
 

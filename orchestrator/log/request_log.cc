@@ -12,6 +12,7 @@
 #include "common/theory/acceptance.h"
 #include "orchestrator/generate/last_message.h"
 #include "orchestrator/request/failure_cause.h"
+#include "orchestrator/request/internal_reason.h"
 #include "orchestrator/request/without_content.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -107,7 +108,7 @@ LogFields RequestLine(const RequestEnd& end, absl::string_view request_id) {
   if (end.request != nullptr && !end.request->ignored.empty()) {
     line.Add("ignored", absl::StrJoin(end.request->ignored, ","));
   }
-  if (!end.status.ok()) line.Add("message", WithoutContent(end.status.message()));
+  if (!end.status.ok()) line.Add("message", WithoutContent(LogText(end.status)));
   return line;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
+#include "orchestrator/request/internal_reason.h"
 
 namespace tandem::orchestrator {
 
@@ -36,10 +37,12 @@ absl::StatusOr<TargetChoice::Found> TargetChoice::Seek() {
       Trouble(result.reason);
       return Found::kLater;
     case SeekResult::Kind::kUnfit:
-      return absl::FailedPreconditionError(
-          absl::StrCat("the targets' model changed during the request: no target has ",
-                       model_id_.empty() ? "the model that it was checked against" : model_id_,
-                       " any more; ", result.reason));
+      return WithInternalReason(
+          absl::FailedPreconditionError(
+              absl::StrCat("the targets' model changed during the request: no target has ",
+                           model_id_.empty() ? "the model that it was checked against" : model_id_,
+                           " any more")),
+          result.reason);
   }
   return Found::kLater;
 }

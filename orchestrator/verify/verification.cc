@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "orchestrator/request/internal_reason.h"
 #include "orchestrator/verify/target_pace.h"
 
 namespace tandem::orchestrator {
@@ -156,9 +157,10 @@ Verified Verification::Fails(absl::Status status) {
 Verified Verification::OnPatience() const {
   return {Verified::Kind::kFailed,
           {},
-          absl::UnavailableError(absl::StrCat("no target for ",
-                                              absl::FormatDuration(options_.target_patience), ": ",
-                                              choice_.trouble()))};
+          WithInternalReason(
+              absl::UnavailableError(absl::StrCat("no target answered for ",
+                                                  absl::FormatDuration(options_.target_patience))),
+              choice_.trouble())};
 }
 
 absl::Status Verification::DeadlineStatus() const {
@@ -167,9 +169,11 @@ absl::Status Verification::DeadlineStatus() const {
         "no target had ", choice_.AwaitedRoom(), " until the request's deadline (",
         absl::FormatDuration(choice_.slot_wait().waited(clock_.Now())), ")", choice_.LastReason()));
   }
-  return absl::DeadlineExceededError(absl::StrCat(
-      "the request's deadline passed after ", committed_.size() - request_->prompt_tokens(), " of ",
-      request_->max_tokens, " tokens", choice_.troubled() ? "; " : "", choice_.trouble()));
+  return WithInternalReason(
+      absl::DeadlineExceededError(absl::StrCat("the request's deadline passed after ",
+                                               committed_.size() - request_->prompt_tokens(),
+                                               " of ", request_->max_tokens, " tokens")),
+      choice_.trouble());
 }
 
 absl::Duration Verification::RoundTime() const {

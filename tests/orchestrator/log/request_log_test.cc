@@ -8,6 +8,7 @@
 #include "common/concurrency/instant.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/request/internal_reason.h"
 #include "orchestrator/request/without_content.h"
 
 namespace tandem::orchestrator {
@@ -96,6 +97,16 @@ TEST(RequestLog, OneThatFailedOnItsWay) {
   const std::string line = RequestLine(end).text();
   EXPECT_THAT(line, HasSubstr(" trace=\"\" status=INTERNAL prompt_tokens=3 output_tokens=5 "));
   EXPECT_THAT(line, EndsWith(" rule=coupled message=\"entry # has next token #\""));
+}
+
+TEST(RequestLog, SaysWhatTheCallerIsNotTold) {
+  const absl::Status told = NoTargetReady(absl::UnavailableError("10.0.0.7:50051: refused"));
+  EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(told.message(), "no target is ready; the orchestrator's log says why");
+  EXPECT_THAT(RequestLine({{}, {}, told, "", nullptr, {}}).text(),
+              EndsWith("the orchestrator's log says why: 10.0.0.7:50051: refused\""));
+  EXPECT_EQ(NoTargetReady(absl::FailedPreconditionError("10.0.0.7 has another model")).message(),
+            "no target fits this orchestrator; its log says why");
 }
 
 TEST(RequestLog, OnesThatNeverRan) {

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "orchestrator/loop/speculation_loop.h"
+#include "orchestrator/request/internal_reason.h"
 #include "tests/orchestrator/harness/loop_harness.h"
 
 namespace tandem::orchestrator {
@@ -258,14 +259,16 @@ TEST(TargetFailures, ATargetThatStaysAwayEndsTheRequest) {
   LoopHarness harness(SmallRequest());
   int steps = 0;
   harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
-    if (++steps == 3) harness.target.Disconnect("connection refused");
+    if (++steps == 3) harness.target.Disconnect("10.0.0.7:50051: connection refused");
     return steps == 3 ? Do::kDrop : Do::kAnswer;
   };
   harness.Start();
   const concurrency::Instant began = harness.clock.Now();
   harness.Run();
   EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(harness.ending->status.message()), HasSubstr("connection refused"));
+  EXPECT_EQ(harness.ending->status.message(), "no target answered for 30s")
+      << "callers are told no address of a peer";
+  EXPECT_THAT(LogText(harness.ending->status), HasSubstr("10.0.0.7:50051: connection refused"));
   EXPECT_LT(harness.clock.Now() - began, absl::Seconds(31));
   EXPECT_EQ(harness.timers.size(), 0u);
   EXPECT_FALSE(harness.draft.is_open);

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "orchestrator/request/internal_reason.h"
 #include "tests/orchestrator/verify/pool_guest.h"
 #include "tests/orchestrator/verify/pool_texts.h"
 
@@ -68,9 +69,9 @@ TEST(TargetModels, ANameThatMovesToAnotherModel) {
     } else {
       EXPECT_EQ(old.ending->status.code(), absl::StatusCode::kFailedPrecondition);
       EXPECT_THAT(
-          std::string(old.ending->status.message()),
+          LogText(old.ending->status),
           HasSubstr("the targets' model changed during the request: no target has model any "
-                    "more; target b has model another"));
+                    "more: target b has model another"));
     }
   }
 }
