@@ -99,7 +99,8 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Make(std::string_vie
     return absl::InvalidArgumentError(TakeString(error));
   }
   if (bridge == nullptr) return std::unique_ptr<ChatTemplate>();
-  return absl::WrapUnique(new ChatTemplate(tokenizer, bridge, TakeString(missing)));
+  return absl::WrapUnique(new ChatTemplate(tokenizer, bridge, TakeString(missing),
+                                           templates.empty() ? tokenizer_config : templates));
 }
 
 absl::StatusOr<ChatPrompt> ChatTemplate::Apply(const ChatInput& input) const {

@@ -73,6 +73,9 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
+  // Whether it has this word, as the name of a variable that it may read.
+  bool Mentions(std::string_view word) const { return source_.find(word) != std::string::npos; }
+
   // INVALID_ARGUMENT, for people: a field by its path ("messages[1].role: ..."), what the template
   // raised, or what it could not do. UNIMPLEMENTED: the template uses what the engine lacks. At most
   // a few milliseconds for a conversation of ordinary size.
@@ -86,8 +89,9 @@ class ChatTemplate {
   struct Deleter {
     void operator()(TandemChatTemplate* bridge) const;
   };
-  ChatTemplate(const Tokenizer& tokenizer, TandemChatTemplate* bridge, std::string missing)
-      : tokenizer_(tokenizer), missing_(std::move(missing)), bridge_(bridge) {}
+  ChatTemplate(const Tokenizer& tokenizer, TandemChatTemplate* bridge, std::string missing,
+               std::string_view source)
+      : tokenizer_(tokenizer), missing_(std::move(missing)), bridge_(bridge), source_(source) {}
   // `templates`: JSON as "chat_template" of a tokenizer_config.json, or empty.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Make(std::string_view tokenizer_config,
                                                             std::string_view templates,
@@ -96,6 +100,7 @@ class ChatTemplate {
   const Tokenizer& tokenizer_;
   const std::string missing_;
   std::unique_ptr<TandemChatTemplate, Deleter> bridge_;
+  const std::string source_;  // the text that it is in, as JSON
 };
 
 }  // namespace tandem::tokenizer

@@ -82,10 +82,7 @@ std::shared_ptr<GenerateCall> Generator::Generate(Unparsed<v1::GenerateRequest> 
                                                   std::shared_ptr<GenerateCall::Sink> sink) {
   const concurrency::Instant arrived = parts_.clock->Now();
   auto call = std::make_shared<GenerateCall>(
-      parts_,
-      [tokenizer = tokenizer_](const GenerationRequest& checked) {
-        return std::make_unique<TokenizerDetokenizer>(tokenizer, checked.prompt);
-      },
+      parts_, [this](const GenerationRequest& checked) { return NewDetokenizer(checked.prompt); },
       std::move(sink), arrived,
       WatchAll(
           parts_.watchers,
@@ -176,6 +173,18 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
                     call->OnDecided(std::move(status), waited);
                   });
   return absl::OkStatus();
+}
+
+absl::Status Generator::Resolve(v1::GenerateRequest& request) const {
+  TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
+  TANDEM_ASSIGN_OR_RETURN(const GenerationRequest valid, Check(request, "", target));
+  if (request.has_ids()) return absl::OkStatus();
+  request.mutable_ids()->mutable_ids()->Add(valid.prompt.begin(), valid.prompt.end());
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Detokenizer> Generator::NewDetokenizer(absl::Span<const uint32_t> prompt) const {
+  return std::make_unique<TokenizerDetokenizer>(tokenizer_, prompt);
 }
 
 absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& request,

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/concurrency/executor.h"
 #include "common/concurrency/fair_executor.h"
 #include "common/concurrency/instant.h"
@@ -113,6 +114,11 @@ class Generator {
                 std::function<void(absl::StatusOr<v1::TokenizeReply>)> done);
   void Detokenize(Unparsed<v1::DetokenizeRequest> request, CallContext context,
                   std::function<void(absl::StatusOr<v1::DetokenizeReply>)> done);
+
+  // Checks a request as Generate does, and makes ids of its prompt. Runs on this thread.
+  absl::Status Resolve(v1::GenerateRequest& request) const;
+  // Turns the ids that follow this prompt into text. The tokenizer outlives it.
+  std::unique_ptr<Detokenizer> NewDetokenizer(absl::Span<const uint32_t> prompt) const;
 
   const GenerateParts& parts() const { return parts_; }
 

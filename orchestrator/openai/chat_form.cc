@@ -41,18 +41,24 @@ class Chat final : public ChoiceForm {
         {"message", JsonObject({{"role", "assistant"}, {"content", text}, {"refusal", nullptr}})}};
   }
 
-  JsonText Logprobs(const v1::Delta& tokens, size_t& /*offset*/) const override {
+  JsonText Logprobs(const v1::Delta& tokens, absl::Span<const size_t> /*offsets*/) const override {
     std::vector<JsonText> content;
     for (int i = 0; i < tokens.token_ids_size() && i < tokens.logprobs_size(); ++i) {
       JsonObject token;
       AddToken(token_bytes_(tokens.token_ids(i)), tokens.logprobs(i), token);
       std::vector<JsonText> alternatives;
       if (i < tokens.top_logprobs_size()) {
-        for (const v1::TokenLogprob& one : tokens.top_logprobs(i).tokens()) {
+        const auto add = [&](uint32_t id, float logprob) {
           JsonObject alternative;
-          AddToken(token_bytes_(one.token()), one.logprob(), alternative);
+          AddToken(token_bytes_(id), logprob, alternative);
           alternatives.emplace_back(alternative);
+        };
+        bool has_own = false;
+        for (const v1::TokenLogprob& one : tokens.top_logprobs(i).tokens()) {
+          add(one.token(), one.logprob());
+          has_own = has_own || one.token() == tokens.token_ids(i);
         }
+        if (!has_own) add(tokens.token_ids(i), tokens.logprobs(i));
       }
       token.Set("top_logprobs", alternatives);
       content.emplace_back(token);

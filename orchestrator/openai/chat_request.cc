@@ -1,5 +1,6 @@
 #include "orchestrator/openai/chat_request.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -12,6 +13,11 @@ namespace tandem::orchestrator {
 namespace {
 
 constexpr uint64_t kMaxAlternatives = 20;
+
+bool IsWord(absl::string_view text) {
+  return !text.empty() && text.size() <= 32 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
 
 // A text, null, or parts of a text.
 void CheckContent(Fields& fields) {
@@ -51,6 +57,8 @@ void CheckMessage(const base::JsonValue& message, size_t index, Fields& fields) 
   CheckToolCalls(its);
   its.Refuse({"audio", "function_call", "refusal"});
   its.Inert({"annotations"});
+  // Evaluation harnesses write it.
+  if (its.Text("type").value_or("text") != "text") its.Fail("type", "is served only as \"text\"");
   // An answer that is sent back as it came has these besides.
   its.Inert({"token_ids"});
   fields.Keep(its.Finish());
@@ -97,6 +105,28 @@ void ReadTemplate(Fields& fields, Conversation& to) {
   fields.Refuse({"chat_template", "documents", "mm_processor_kwargs"});
 }
 
+void ReadModalities(Fields& fields) {
+  const auto modalities = fields.Any("modalities");
+  if (!modalities.has_value()) return;
+  if (modalities->size() != 1 || (*modalities)[0].String() != "text") {
+    fields.Fail("modalities", "is served only as [\"text\"]");
+  }
+}
+
+// A variable of the templates that know it, as vLLM has it. What the template has no use for, the
+// answer names.
+void ReadTemplateOption(Fields& fields, absl::string_view name, ChatRequest& to) {
+  const auto value = fields.Text(name);
+  if (!value.has_value()) return;
+  if (!IsWord(*value)) return fields.Fail(name, "is not a word, such as low, medium or high");
+  std::string& arguments = to.conversation.arguments;
+  const auto others = base::JsonValue::Parse(arguments.empty() ? "{}" : arguments);
+  if (others.ok() && others->Has(name)) {
+    return fields.Fail(name, "is in chat_template_kwargs, too: leave one of them out");
+  }
+  to.conversation.options.emplace_back(name, *value);
+}
+
 void ReadLength(Fields& fields, CompletionRequest& to) {
   const auto old_limit = fields.Unsigned("max_tokens", 1, UINT32_MAX);
   const auto limit = fields.Unsigned("max_completion_tokens", 1, UINT32_MAX);
@@ -137,9 +167,12 @@ absl::StatusOr<ChatRequest> ParseChat(const base::JsonValue& body) {
   ReadSharedFields(fields, request.completion);
   ReadLength(fields, request.completion);
   ReadLogprobs(fields, request.completion);
+  ReadModalities(fields);
+  for (const char* name : {"reasoning_effort", "verbosity"}) {
+    ReadTemplateOption(fields, name, request);
+  }
   fields.Only("echo", false);
-  fields.Refuse({"functions", "function_call", "audio", "modalities", "prediction",
-                 "web_search_options", "reasoning_effort", "verbosity"});
+  fields.Refuse({"functions", "function_call", "audio", "prediction", "web_search_options"});
   fields.Inert({"parallel_tool_calls"});
   TANDEM_RETURN_IF_ERROR(fields.Finish());
   return request;

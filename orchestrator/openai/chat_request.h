@@ -4,6 +4,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
@@ -19,6 +21,8 @@ struct Conversation {
   std::string tools;      // empty: none
   std::string arguments;  // likewise
   bool add_generation_prompt = true;
+  // Further variables, for a template that mentions them.
+  std::vector<std::pair<std::string, std::string>> options;
 };
 
 struct ChatRequest {

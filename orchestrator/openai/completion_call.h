@@ -1,13 +1,17 @@
-// One request between HTTP and the generator: the generator's replies become an answer, and what the
-// client reads, or that it has gone, becomes known to the generator.
+// One request between HTTP and the generator, which has a call for each of its prompts: the
+// generator's replies become an answer, and what the client reads, or that it has gone, becomes known
+// to the generator. If one call fails, the others are cancelled, and the answer is its error.
 //
-// A stream's head goes out with Started, so a request that is refused before has a status of its own.
-// Each reply of a stream is one piece of the answer (http/reply.h): the generator hears of it when
-// its bytes have left. An answer in one piece is kept as it grows, and what is kept has bounds.
+// A stream's head goes out with the first Started, so a request that is refused before has a status
+// of its own. Each reply of a stream is one piece of the answer (http/reply.h): the generator hears of
+// it when its bytes have left. An answer in one piece is kept as it grows, and what is kept has
+// bounds.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,53 +29,63 @@ namespace tandem::orchestrator {
 
 struct CompletionCallOptions {
   bool stream = false;
+  size_t prompts = 1;
   FieldNames names;  // for errors
   std::string client;
   transport::ByteBudget* answers = nullptr;   // of answers that are kept; outlives the call
   std::atomic<size_t>* open_calls = nullptr;  // one less when this is over; outlives the call
 };
 
-// Thread-safe. Made by std::make_shared. Send, Close and Abort come on the call's strand, one at a
-// time.
-class CompletionCall final : public GenerateCall::Sink,
-                             public http::ReplyListener,
+// Thread-safe. Made by std::make_shared.
+class CompletionCall final : public http::ReplyListener,
                              public std::enable_shared_from_this<CompletionCall> {
  public:
-  // `writer` null: the request is refused, and only Close comes.
+  // `writer` null: the request is refused, and its one call only ends.
   CompletionCall(CompletionCallOptions options, std::unique_ptr<CompletionWriter> writer,
                  std::shared_ptr<http::Reply> reply);
 
-  // The call that this is the sink of. Before it, events wait.
-  void Begin(std::shared_ptr<GenerateCall> call) TANDEM_EXCLUDES(mutex_);
-
-  bool Send(v1::GenerateReply reply) override;
-  void Close(absl::Status status) override;
-  void Abort(absl::Status status) override;
-  size_t queued() const override TANDEM_EXCLUDES(mutex_);
+  // Where the generator's call for this prompt sends to.
+  std::shared_ptr<GenerateCall::Sink> SinkOf(uint32_t prompt);
+  // The call that has that sink. Before it, events wait. False: the request is over already, so no
+  // further call is of use.
+  bool Begin(uint32_t prompt, std::shared_ptr<GenerateCall> call) TANDEM_EXCLUDES(mutex_);
 
   void OnWritten() override TANDEM_EXCLUDES(mutex_);
   void OnOver(bool complete) override TANDEM_EXCLUDES(mutex_);
 
  private:
-  void SendStream(const v1::GenerateReply& reply);
-  void Keep(const v1::GenerateReply& reply);
-  void Respond(const absl::Status& error);
-  std::shared_ptr<GenerateCall> call() TANDEM_EXCLUDES(mutex_);
+  class PromptSink;
+  struct Call {
+    std::shared_ptr<GenerateCall> running;  // null: not begun, or over
+    size_t unwritten = 0;
+    size_t early = 0;  // written before Begin
+  };
+
+  void Send(uint32_t prompt, const v1::GenerateReply& reply) TANDEM_EXCLUDES(mutex_);
+  void Close(uint32_t prompt, const absl::Status& status) TANDEM_EXCLUDES(mutex_);
+  void Abort(const absl::Status& status) TANDEM_EXCLUDES(mutex_);
+  size_t queued(uint32_t prompt) const TANDEM_EXCLUDES(mutex_);
+
+  void SendStream(uint32_t prompt, const v1::GenerateReply& reply) TANDEM_REQUIRES(mutex_);
+  absl::Status Keep(uint32_t prompt, const v1::GenerateReply& reply) TANDEM_REQUIRES(mutex_);
+  void Finish() TANDEM_REQUIRES(mutex_);
+  void Respond(const absl::Status& error) TANDEM_REQUIRES(mutex_);
+  // After Respond: what still runs is of no use.
+  void CancelOthers(uint32_t prompt) TANDEM_EXCLUDES(mutex_);
 
   const CompletionCallOptions options_;
-  const std::unique_ptr<CompletionWriter> writer_;
   const std::shared_ptr<http::Reply> reply_;
 
-  // The strand's.
-  bool begun_ = false;  // a stream
-  size_t held_ = 0;     // bytes of holds_
-  std::vector<transport::ByteBudget::Hold> holds_;
-
   mutable concurrency::Mutex mutex_;
-  std::shared_ptr<GenerateCall> call_ TANDEM_GUARDED_BY(mutex_);  // null: not begun, or over
-  size_t unwritten_ TANDEM_GUARDED_BY(mutex_) = 0;
-  size_t early_ TANDEM_GUARDED_BY(mutex_) = 0;                // written before Begin
-  std::optional<bool> early_over_ TANDEM_GUARDED_BY(mutex_);  // OnOver came before Begin
+  const std::unique_ptr<CompletionWriter> writer_;  // what it points to is under the mutex
+  bool begun_ TANDEM_GUARDED_BY(mutex_) = false;    // a stream
+  bool answered_ TANDEM_GUARDED_BY(mutex_) = false;
+  size_t held_ TANDEM_GUARDED_BY(mutex_) = 0;  // bytes of holds_
+  std::vector<transport::ByteBudget::Hold> holds_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<Call> calls_ TANDEM_GUARDED_BY(mutex_);      // by prompt
+  size_t open_ TANDEM_GUARDED_BY(mutex_);                  // calls that have not ended
+  std::deque<uint32_t> pieces_ TANDEM_GUARDED_BY(mutex_);  // whose pieces wait to be written
+  std::optional<bool> over_ TANDEM_GUARDED_BY(mutex_);     // whether the answer was complete
 };
 
 }  // namespace tandem::orchestrator

@@ -17,26 +17,38 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr uint32_t kDefaultMaxTokens = 16;  // OpenAI's
 constexpr uint64_t kMaxTop = 20;
+constexpr size_t kMaxPrompts = 64;
 
-// A text, a list of ids, or a list of one of these.
-void ReadPrompt(Fields& fields, v1::GenerateRequest& to) {
-  std::optional<base::JsonValue> prompt = fields.Any("prompt");
+// A text, or a list of ids.
+bool ReadOnePrompt(const base::JsonValue& prompt, v1::GenerateRequest& to) {
+  if (std::optional<std::string> text = prompt.String()) {
+    to.set_text(*std::move(text));
+    return true;
+  }
+  const std::optional<std::vector<uint32_t>> ids = TokenIds(prompt);
+  if (ids.has_value()) to.mutable_ids()->mutable_ids()->Add(ids->begin(), ids->end());
+  return ids.has_value();
+}
+
+// One of these, or a list of them.
+void ReadPrompts(Fields& fields, CompletionRequest& to) {
+  const std::optional<base::JsonValue> prompt = fields.Any("prompt");
   if (!prompt.has_value()) return fields.Missing("prompt", "is missing: give a text or token ids");
   const bool is_list = prompt->IsArray() && prompt->size() > 0 && !(*prompt)[0].Number();
-  if (is_list && prompt->size() > 1) {
-    return fields.Fail("prompt", absl::StrCat("has ", prompt->size(),
-                                              " prompts; one is served: send a request for each"));
-  }
-  if (is_list) prompt = (*prompt)[0];
-  if (std::optional<std::string> text = prompt->String()) {
-    to.set_text(*std::move(text));
-    return;
-  }
-  const std::optional<std::vector<uint32_t>> ids = TokenIds(*prompt);
-  if (!ids.has_value()) {
+  if (!is_list) {
+    if (ReadOnePrompt(*prompt, to.wire)) return;
     return fields.Fail("prompt", "is neither a text nor a list of token ids");
   }
-  to.mutable_ids()->mutable_ids()->Add(ids->begin(), ids->end());
+  if (prompt->size() > kMaxPrompts) {
+    return fields.Fail("prompt", absl::StrCat("has ", prompt->size(), " prompts; at most ",
+                                              kMaxPrompts, " are served in one request"));
+  }
+  to.others.resize(prompt->size() - 1);
+  for (size_t i = 0; i < prompt->size(); ++i) {
+    if (ReadOnePrompt((*prompt)[i], i == 0 ? to.wire : to.others[i - 1])) continue;
+    return fields.Fail(absl::StrCat("prompt[", i, "]"),
+                       "is neither a text nor a list of token ids");
+  }
 }
 
 }  // namespace
@@ -66,19 +78,20 @@ absl::StatusOr<base::JsonValue> ParseBody(absl::string_view body) {
 absl::StatusOr<CompletionRequest> ParseCompletion(const base::JsonValue& body) {
   CompletionRequest request;
   Fields fields(body);
-  ReadPrompt(fields, request.wire);
+  ReadPrompts(fields, request);
   ReadSharedFields(fields, request);
-  const auto max_tokens = fields.Unsigned("max_tokens", 1, UINT32_MAX);
-  request.wire.set_max_tokens(static_cast<uint32_t>(max_tokens.value_or(kDefaultMaxTokens)));
+  request.echo = fields.Bool("echo").value_or(false);
+  // Of an echo alone the prompt is computed with one token more, which is left out.
+  const auto max_tokens = fields.Unsigned("max_tokens", request.echo ? 0 : 1, UINT32_MAX);
+  request.echo_alone = max_tokens == 0;
+  request.wire.set_max_tokens(
+      request.echo_alone ? 1 : static_cast<uint32_t>(max_tokens.value_or(kDefaultMaxTokens)));
   request.wire.set_fit_max_tokens(!max_tokens.has_value());
   if (const auto top = fields.Unsigned("logprobs", 0, kMaxTop)) {
     request.logprobs = true;
     request.wire.mutable_logprobs()->set_top(static_cast<uint32_t>(*top));
   }
-  request.echo = fields.Bool("echo").value_or(false);
-  if (request.echo && request.logprobs) {
-    fields.Fail("echo", "is not served together with logprobs");
-  }
+  if (request.echo && request.logprobs) request.wire.mutable_logprobs()->set_prompt(true);
   if (request.wire.has_logprobs() && !request.logprobs) {
     fields.Fail("tandem.processed_logprobs", "is there, but logprobs is not");
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,13 +19,16 @@
 namespace tandem::orchestrator {
 
 struct CompletionRequest {
-  v1::GenerateRequest wire;
-  std::optional<std::string> model;  // absent: the client does not care
+  v1::GenerateRequest wire;                 // with the first prompt
+  std::vector<v1::GenerateRequest> others;  // the further prompts, and nothing else
+  std::optional<std::string> model;         // absent: the client does not care
   bool stream = false;
   bool include_usage = false;                         // of a stream: one more event with it
   bool return_token_ids = false;                      // choices have `token_ids`
   bool logprobs = false;                              // choices have `logprobs`
   bool echo = false;                                  // the text begins with the prompt
+  bool echo_alone = false;                            // and ends with it
+  std::vector<std::string> ignored;                   // fields that have no use here
   FieldNames names;                                   // of the request, for errors
   absl::Duration timeout = absl::InfiniteDuration();  // the deadline, from the arrival
 };

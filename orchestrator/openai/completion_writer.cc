@@ -1,10 +1,14 @@
 #include "orchestrator/openai/completion_writer.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "orchestrator/openai/record_json.h"
+#include "orchestrator/openai/sum_last.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -34,20 +38,34 @@ JsonText RunsJson(const v1::Delta& tokens, absl::string_view text) {
   return runs;
 }
 
+size_t Alternatives(const google::protobuf::RepeatedPtrField<v1::TopLogprobs>& tops) {
+  size_t alternatives = 0;
+  for (const v1::TopLogprobs& top : tops) {
+    alternatives += static_cast<size_t>(top.tokens_size()) + 2;
+  }
+  return alternatives;
+}
+
 }  // namespace
 
 CompletionWriter::CompletionWriter(WriterOptions options, std::unique_ptr<ChoiceForm> form)
-    : options_(std::move(options)), form_(std::move(form)), choices_(options_.samples) {}
+    : options_(std::move(options)),
+      form_(std::move(form)),
+      choices_(options_.prompts.size() * options_.samples),
+      prompt_tokens_(options_.prompts.size()) {}
 
-std::string CompletionWriter::Events(const v1::GenerateReply& reply) {
+std::string CompletionWriter::Events(const v1::GenerateReply& reply, uint32_t prompt) {
   switch (reply.kind_case()) {
     case v1::GenerateReply::kStarted:
-      started_ = reply.started();
-      return FirstEvents();
+      Start(reply.started(), prompt);
+      return FirstEvents(prompt);
+    case v1::GenerateReply::kPromptLogprobs:
+      return PromptEvents(reply.prompt_logprobs(), prompt);
     case v1::GenerateReply::kDelta:
-      return DeltaEvent(reply.delta());
+      return DeltaEvent(reply.delta(), IndexOf(prompt, reply.delta().sample_index()));
     case v1::GenerateReply::kLast:
-      return LastEvents(reply.last());
+      End(reply.last(), prompt);
+      return LastEvents(prompt);
     default:
       return {};
   }
@@ -57,27 +75,30 @@ std::string CompletionWriter::ErrorEvent(const std::string& error_json) {
   return absl::StrCat("data: ", error_json, "\n\n");
 }
 
-void CompletionWriter::Keep(const v1::GenerateReply& reply) {
-  if (reply.has_started()) started_ = reply.started();
-  if (reply.has_last()) last_ = reply.last();
-  if (!reply.has_delta()) return;
+void CompletionWriter::Keep(const v1::GenerateReply& reply, uint32_t prompt) {
+  if (reply.has_started()) {
+    Start(reply.started(), prompt);
+    prompt_tokens_[prompt] = FirstOfPrompt(prompt);
+  }
+  if (reply.has_last()) End(reply.last(), prompt);
+  if (reply.has_prompt_logprobs()) {
+    const Tokens tokens = OfPrompt(reply.prompt_logprobs(), prompt);
+    Tokens& kept = prompt_tokens_[prompt];
+    kept.delta.MergeFrom(tokens.delta);
+    kept.offsets.insert(kept.offsets.end(), tokens.offsets.begin(), tokens.offsets.end());
+    kept_bytes_ += 2 * options_.samples *
+                   (80 * tokens.offsets.size() + 96 * Alternatives(tokens.delta.top_logprobs()));
+  }
+  if (!reply.has_delta() || options_.echo_alone) return;
   const v1::Delta& delta = reply.delta();
-  TANDEM_CHECK(delta.sample_index() < choices_.size());
-  Choice& choice = choices_[delta.sample_index()];
+  Choice& choice = choices_[IndexOf(prompt, delta.sample_index())];
   choice.text += delta.text();
-  if (options_.return_token_ids || options_.logprobs) {
-    choice.tokens.mutable_token_ids()->MergeFrom(delta.token_ids());
-  }
-  choice.tokens.mutable_logprobs()->MergeFrom(delta.logprobs());
-  choice.tokens.mutable_top_logprobs()->MergeFrom(delta.top_logprobs());
-  choice.tokens.mutable_text_runs()->MergeFrom(delta.text_runs());
+  Append(delta, choice);
+  choice.tokens.delta.mutable_text_runs()->MergeFrom(delta.text_runs());
   // Twice what is there, for it grows, and is there once more as JSON.
-  size_t alternatives = 0;
-  for (const v1::TopLogprobs& top : delta.top_logprobs()) {
-    alternatives += static_cast<size_t>(top.tokens_size()) + 2;
-  }
   kept_bytes_ += 2 * (delta.text().size() + 64 * static_cast<size_t>(delta.logprobs_size()) +
-                      8 * static_cast<size_t>(delta.token_ids_size()) + 96 * alternatives);
+                      16 * static_cast<size_t>(delta.token_ids_size()) +
+                      96 * Alternatives(delta.top_logprobs()));
   if (options_.text_runs) {  // the text once more
     kept_bytes_ += delta.text().size() + 96 * static_cast<size_t>(delta.text_runs_size());
   }
@@ -86,21 +107,120 @@ void CompletionWriter::Keep(const v1::GenerateReply& reply) {
 std::string CompletionWriter::Whole() const {
   std::vector<JsonText> choices;
   for (size_t i = 0; i < choices_.size(); ++i) {
+    const size_t prompt = i / options_.samples;
     const Choice& kept = choices_[i];
-    JsonObject choice({{"index", i}});
-    for (auto& [name, value] : form_->Whole(absl::StrCat(options_.echo, kept.text))) {
-      choice.Set(name, std::move(value));
+    const std::string text = absl::StrCat(options_.prompts[prompt].echo, kept.text);
+    Members members = form_->Whole(text);
+    // Those of the prompt precede them.
+    Tokens tokens = prompt_tokens_[prompt];
+    tokens.delta.MergeFrom(kept.tokens.delta);
+    tokens.offsets.insert(tokens.offsets.end(), kept.tokens.offsets.begin(),
+                          kept.tokens.offsets.end());
+    const size_t end = Characters(text);
+    for (size_t& offset : tokens.offsets) offset = std::min(offset, end);
+    members.emplace_back("logprobs", LogprobsJson(tokens));
+    if (options_.return_token_ids) {
+      members.emplace_back("token_ids", JsonText::Array(kept.tokens.delta.token_ids()));
     }
-    size_t offset = 0;
-    AddTokens(kept.tokens, kept.text, offset, choice);
-    AddEnd(last_.samples(static_cast<int>(i)), choice);
+    if (options_.text_runs) {
+      members.emplace_back("text_runs", RunsJson(kept.tokens.delta, kept.text));
+    }
+    JsonObject choice({{"index", i}});
+    for (auto& [name, value] : members) choice.Set(name, std::move(value));
+    AddEnd(kept.end, choice);
     choices.emplace_back(choice);
   }
   JsonObject answer = Head(form_->whole_object());
   answer.Set("choices", choices);
-  AddRecord(last_, answer);
+  AddRecord(answer);
   return answer.text();
 }
+
+// ---- what comes ----
+
+CompletionWriter::Tokens CompletionWriter::TakeFront(Tokens& from, int count) {
+  Tokens front;
+  for (int i = 0; i < count; ++i) {
+    front.delta.add_token_ids(from.delta.token_ids(i));
+    if (i < from.delta.logprobs_size()) front.delta.add_logprobs(from.delta.logprobs(i));
+    if (i < from.delta.top_logprobs_size()) {
+      front.delta.add_top_logprobs()->Swap(from.delta.mutable_top_logprobs(i));
+    }
+  }
+  const auto drop = [count](auto& list) {
+    list.erase(list.begin(), list.begin() + std::min<int>(count, static_cast<int>(list.size())));
+  };
+  drop(*from.delta.mutable_token_ids());
+  drop(*from.delta.mutable_logprobs());
+  drop(*from.delta.mutable_top_logprobs());
+  const size_t offsets = std::min(static_cast<size_t>(count), from.offsets.size());
+  front.offsets.assign(from.offsets.begin(), from.offsets.begin() + offsets);
+  from.offsets.erase(from.offsets.begin(), from.offsets.begin() + offsets);
+  return front;
+}
+
+size_t CompletionWriter::IndexOf(uint32_t prompt, uint32_t sample) const {
+  TANDEM_CHECK(prompt < options_.prompts.size() && sample < options_.samples);
+  return FirstChoice(prompt) + sample;
+}
+
+void CompletionWriter::Start(const v1::Started& started, uint32_t prompt) {
+  if (started_.request_id().empty()) started_ = started;
+  const size_t echoed = Characters(options_.prompts[prompt].echo);
+  for (uint32_t i = 0; i < options_.samples; ++i) {
+    Choice& choice = choices_[IndexOf(prompt, i)];
+    choice.sent = echoed;
+    if (!options_.detokenizer) continue;
+    choice.offsets.emplace([&] { return options_.detokenizer(prompt); }, echoed);
+  }
+}
+
+void CompletionWriter::Append(const v1::Delta& delta, Choice& choice) const {
+  if (!options_.return_token_ids && !options_.logprobs) return;
+  Tokens& tokens = choice.tokens;
+  tokens.delta.mutable_token_ids()->MergeFrom(delta.token_ids());
+  tokens.delta.mutable_logprobs()->MergeFrom(delta.logprobs());
+  tokens.delta.mutable_top_logprobs()->MergeFrom(delta.top_logprobs());
+  if (!choice.offsets.has_value()) return;
+  for (const uint32_t id : delta.token_ids()) tokens.offsets.push_back(choice.offsets->Next(id));
+}
+
+// Nothing precedes it, so it has no probability.
+CompletionWriter::Tokens CompletionWriter::FirstOfPrompt(uint32_t prompt) const {
+  Tokens tokens;
+  if (options_.prompts[prompt].ids.empty()) return tokens;
+  tokens.delta.add_token_ids(options_.prompts[prompt].ids[0]);
+  tokens.delta.add_logprobs(std::numeric_limits<float>::quiet_NaN());
+  tokens.delta.add_top_logprobs();
+  tokens.offsets.push_back(options_.prompts[prompt].offsets[0]);
+  return tokens;
+}
+
+CompletionWriter::Tokens CompletionWriter::OfPrompt(const v1::PromptLogprobs& logprobs,
+                                                    uint32_t prompt) const {
+  Tokens tokens;
+  *tokens.delta.mutable_token_ids() = logprobs.token_ids();
+  *tokens.delta.mutable_logprobs() = logprobs.logprobs();
+  *tokens.delta.mutable_top_logprobs() = logprobs.top();
+  const std::vector<size_t>& offsets = options_.prompts[prompt].offsets;
+  for (int i = 0; i < logprobs.token_ids_size(); ++i) {
+    tokens.offsets.push_back(offsets[logprobs.first_position() + static_cast<size_t>(i)]);
+  }
+  return tokens;
+}
+
+void CompletionWriter::End(const v1::Last& last, uint32_t prompt) {
+  AddLast(last, sum_);
+  if (options_.echo_alone) sum_.mutable_usage()->set_completion_tokens(0);
+  for (const v1::SampleEnd& end : last.samples()) {
+    v1::SampleEnd& kept = choices_[IndexOf(prompt, end.sample_index())].end;
+    kept.set_finish_reason(options_.echo_alone ? v1::FINISH_REASON_LENGTH : end.finish_reason());
+    if (!options_.echo_alone) kept.set_stop_string(end.stop_string());
+  }
+  ++ended_;
+}
+
+// ---- what goes out ----
 
 JsonObject CompletionWriter::Head(absl::string_view object) const {
   return JsonObject(
@@ -115,15 +235,9 @@ std::string CompletionWriter::Event(const JsonObject& object) const {
   return absl::StrCat("data: ", object.text(), "\n\n");
 }
 
-std::string CompletionWriter::ChoiceEvent(uint32_t index, std::vector<JsonObject::Member> members,
-                                          const v1::Delta* tokens, const v1::SampleEnd* end) {
+std::string CompletionWriter::ChoiceEvent(size_t index, Members members, const v1::SampleEnd* end) {
   JsonObject choice({{"index", index}});
   for (auto& [name, value] : members) choice.Set(name, std::move(value));
-  if (tokens != nullptr) {
-    AddTokens(*tokens, tokens->text(), choices_[index].offset, choice);
-  } else {
-    choice.Set("logprobs", nullptr);
-  }
   if (end != nullptr) {
     AddEnd(*end, choice);
   } else {
@@ -131,54 +245,102 @@ std::string CompletionWriter::ChoiceEvent(uint32_t index, std::vector<JsonObject
   }
   JsonObject event = Head(form_->stream_object());
   event.Set("choices", std::vector<JsonText>{choice});
-  if (!std::exchange(told_, true)) event.Set("tandem", StartedJson(started_));
+  if (!std::exchange(told_, true)) event.Set("tandem", OursJson());
   return Event(event);
 }
 
-void CompletionWriter::AddTokens(const v1::Delta& tokens, absl::string_view text, size_t& offset,
-                                 JsonObject& choice) const {
-  choice.Set("logprobs", options_.logprobs ? form_->Logprobs(tokens, offset) : nullptr);
-  if (options_.return_token_ids) choice.Set("token_ids", JsonText::Array(tokens.token_ids()));
-  if (options_.text_runs) choice.Set("text_runs", RunsJson(tokens, text));
+JsonText CompletionWriter::LogprobsJson(const Tokens& tokens) const {
+  return options_.logprobs ? form_->Logprobs(tokens.delta, tokens.offsets) : nullptr;
 }
 
-std::string CompletionWriter::FirstEvents() {
+void CompletionWriter::AddTokens(const Tokens& tokens, Members& to) const {
+  to.emplace_back("logprobs", LogprobsJson(tokens));
+  if (options_.return_token_ids) {
+    to.emplace_back("token_ids", JsonText::Array(tokens.delta.token_ids()));
+  }
+}
+
+std::string CompletionWriter::FirstEvents(uint32_t prompt) {
   std::string events;
-  for (uint32_t i = 0; i < choices_.size(); ++i) {
-    std::vector<JsonObject::Member> first = form_->FirstEvent();
-    if (!options_.echo.empty()) first = form_->Part(options_.echo);
-    if (!first.empty()) events += ChoiceEvent(i, std::move(first), nullptr, nullptr);
+  const Tokens first = FirstOfPrompt(prompt);
+  const std::string& echo = options_.prompts[prompt].echo;
+  for (uint32_t i = 0; i < options_.samples; ++i) {
+    const bool echoes = !echo.empty() || !first.offsets.empty();
+    Members members = echoes ? form_->Part(echo) : form_->FirstEvent();
+    if (members.empty()) continue;
+    members.emplace_back("logprobs",
+                         first.offsets.empty() ? JsonText(nullptr) : LogprobsJson(first));
+    events += ChoiceEvent(IndexOf(prompt, i), std::move(members), nullptr);
   }
   return events;
 }
 
-// Ids whose text comes later are an event only for who asked for ids.
-std::string CompletionWriter::DeltaEvent(const v1::Delta& delta) {
-  TANDEM_CHECK(delta.sample_index() < choices_.size());
-  const bool shows_tokens = options_.return_token_ids || options_.logprobs;
-  if (delta.text().empty() && (!shows_tokens || delta.token_ids().empty())) return {};
-  return ChoiceEvent(delta.sample_index(), form_->Part(delta.text()), &delta, nullptr);
+std::string CompletionWriter::PromptEvents(const v1::PromptLogprobs& logprobs, uint32_t prompt) {
+  std::string events;
+  const Tokens tokens = OfPrompt(logprobs, prompt);
+  for (uint32_t i = 0; i < options_.samples; ++i) {
+    Members members = form_->Part("");
+    members.emplace_back("logprobs", LogprobsJson(tokens));
+    events += ChoiceEvent(IndexOf(prompt, i), std::move(members), nullptr);
+  }
+  return events;
 }
 
-std::string CompletionWriter::LastEvents(const v1::Last& last) {
+// A token waits for the text before it, which may be held back: so where it begins is known by what
+// was sent. Ids whose text comes later are an event only for who asked for ids.
+std::string CompletionWriter::DeltaEvent(const v1::Delta& delta, size_t index) {
+  if (options_.echo_alone) return {};
+  Choice& choice = choices_[index];
+  choice.sent += Characters(delta.text());
+  Append(delta, choice);
+  Tokens& waiting = choice.tokens;
+  const auto behind = std::find_if(waiting.offsets.begin(), waiting.offsets.end(),
+                                   [&](size_t offset) { return offset > choice.sent; });
+  const int left = static_cast<int>(waiting.offsets.end() - behind);
+  Tokens ready = TakeFront(waiting, waiting.delta.token_ids_size() - left);
+  if (delta.text().empty() && ready.delta.token_ids().empty()) return {};
+  Members members = form_->Part(delta.text());
+  AddTokens(ready, members);
+  if (options_.text_runs) members.emplace_back("text_runs", RunsJson(delta, delta.text()));
+  return ChoiceEvent(index, std::move(members), nullptr);
+}
+
+std::string CompletionWriter::LastEvents(uint32_t prompt) {
   std::string events;
-  for (const v1::SampleEnd& end : last.samples()) {
-    events += ChoiceEvent(end.sample_index(), form_->Part(""), nullptr, &end);
+  for (uint32_t i = 0; i < options_.samples; ++i) {
+    const size_t index = IndexOf(prompt, i);
+    Choice& choice = choices_[index];
+    Members members = form_->Part("");
+    // Of a stop string, which is not sent.
+    for (size_t& offset : choice.tokens.offsets) offset = std::min(offset, choice.sent);
+    if (choice.tokens.delta.token_ids().empty()) {
+      members.emplace_back("logprobs", nullptr);
+    } else {
+      AddTokens(choice.tokens, members);
+    }
+    events += ChoiceEvent(index, std::move(members), &choice.end);
   }
+  if (ended_ < options_.prompts.size()) return events;
   if (options_.include_usage) {
     JsonObject event = Head(form_->stream_object());
     event.Set("choices", std::vector<JsonText>{});
-    AddRecord(last, event);
+    AddRecord(event);
     events += Event(event);
   }
   return events + "data: [DONE]\n\n";
 }
 
-void CompletionWriter::AddRecord(const v1::Last& last, JsonObject& to) const {
-  to.Set("usage", UsageJson(last));
-  to.Set("metrics", MetricsJson(last.speculation(), options_.draft_tokens));
+JsonObject CompletionWriter::OursJson() const {
   JsonObject ours = StartedJson(started_);
-  ours.Set("timing", TimingJson(last.timing()));
+  if (!options_.ignored.empty()) ours.Set("ignored", JsonText::Array(options_.ignored));
+  return ours;
+}
+
+void CompletionWriter::AddRecord(JsonObject& to) const {
+  to.Set("usage", UsageJson(sum_));
+  to.Set("metrics", MetricsJson(sum_.speculation(), options_.draft_tokens));
+  JsonObject ours = OursJson();
+  ours.Set("timing", TimingJson(sum_.timing()));
   to.Set("tandem", ours);
 }
 

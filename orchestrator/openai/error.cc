@@ -157,7 +157,11 @@ ApiError ToApiError(const absl::Status& status, const FieldNames& names) {
   } else if (code == 429) {
     error.name = "rate_limit_exceeded";
   }
-  if (status.GetPayload(kContextExceeded).has_value()) error.name = "context_length_exceeded";
+  if (status.GetPayload(kContextExceeded).has_value()) {
+    error.name = "context_length_exceeded";
+    // Some clients see the message alone, and look for the code in it.
+    absl::StrAppend(&error.message, " (", error.name, ")");
+  }
   if (const auto name = status.GetPayload(kCodePayload)) error.name = std::string(*name);
   return error;
 }

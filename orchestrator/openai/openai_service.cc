@@ -8,13 +8,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/flags/nearest_name.h"
+#include "common/random/system.h"
 #include "common/security/bearer_tokens.h"
+#include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
 #include "orchestrator/generate/generator.h"
 #include "orchestrator/generate/token_bytes.h"
@@ -25,6 +28,7 @@
 #include "orchestrator/openai/fields.h"
 #include "orchestrator/openai/page/page.h"
 #include "orchestrator/openai/record_json.h"
+#include "orchestrator/openai/text_offsets.h"
 #include "orchestrator/openai/token_routes.h"
 
 namespace tandem::orchestrator {
@@ -75,6 +79,27 @@ std::string UnknownPath(absl::string_view path) {
   const std::string nearest = flags::NearestName(shown, paths);
   return absl::StrCat("unknown path '", shown, "'",
                       nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)"));
+}
+
+// `arguments` is a JSON object on one line, or empty.
+void AddArgument(absl::string_view name, absl::string_view value, std::string& arguments) {
+  const bool first = arguments.empty() || arguments == "{}";
+  if (first) arguments = "{}";
+  arguments.insert(
+      1, absl::StrCat(JsonText(name).text(), ":", JsonText(value).text(), first ? "" : ","));
+}
+
+void SetPrompt(const v1::GenerateRequest& prompt, v1::GenerateRequest& to) {
+  if (prompt.has_text()) to.set_text(prompt.text());
+  if (prompt.has_ids()) *to.mutable_ids() = prompt.ids();
+}
+
+// A request for each prompt.
+std::vector<v1::GenerateRequest> AllOf(CompletionRequest request) {
+  std::vector<v1::GenerateRequest> all;
+  all.push_back(std::move(request.wire));
+  for (v1::GenerateRequest& other : request.others) all.push_back(std::move(other));
+  return all;
 }
 
 bool MethodFits(const Route& route, absl::string_view method) {
@@ -185,6 +210,14 @@ absl::StatusOr<CompletionRequest> OpenAiService::Parse(const http::Request& requ
 absl::StatusOr<CompletionRequest> OpenAiService::ParseConversation(
     const base::JsonValue& body) const {
   TANDEM_ASSIGN_OR_RETURN(ChatRequest chat, ParseChat(body));
+  for (const auto& [name, value] : chat.conversation.options) {
+    const tokenizer::ChatTemplate* const chat_template = options_.chat_template;
+    if (chat_template != nullptr && chat_template->Mentions(name)) {
+      AddArgument(name, value, chat.conversation.arguments);
+    } else {
+      chat.completion.ignored.push_back(name);
+    }
+  }
   TANDEM_ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, IdsOf(chat.conversation));
   chat.completion.wire.mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
   return std::move(chat.completion);
@@ -213,31 +246,28 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   options.answers = &answers_;
   options.open_calls = &open_calls_;
   std::unique_ptr<CompletionWriter> writer;
-  v1::GenerateRequest wire;
+  std::vector<v1::GenerateRequest> prompts(1);
+  WriterOptions writing;
+  if (parsed.ok()) {
+    const absl::Status prepared = Prepare(*parsed, writing);
+    options.names = parsed->names;
+    if (!prepared.ok()) parsed = prepared;
+  }
   if (parsed.ok()) {
     options.stream = parsed->stream;
-    options.names = parsed->names;
+    options.prompts = writing.prompts.size();
     if (parsed->timeout != absl::InfiniteDuration()) {
       context.deadline = clock_.Now() + parsed->timeout;
     }
-    WriterOptions writing;
-    writing.model = options_.model_name;
-    writing.created = absl::ToUnixSeconds(absl::Now());
-    writing.samples = std::max(1u, parsed->wire.samples());
-    writing.include_usage = parsed->include_usage;
-    writing.return_token_ids = parsed->return_token_ids;
-    writing.logprobs = parsed->logprobs;
-    writing.text_runs = parsed->wire.text_runs();
-    if (parsed->echo) writing.echo = Echo(parsed->wire);
-    const v1::SpeculationOptions& speculation = parsed->wire.speculation();
-    if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
-      writing.draft_tokens = speculation.fixed();
+    // One name for all prompts, by which the log has them.
+    if (options.prompts > 1 && context.request_id.empty()) {
+      context.request_id = absl::StrFormat("%016x", random::FromSystem());
     }
     const TokenBytes& token_bytes = generator_.parts().token_bytes;
     writer = std::make_unique<CompletionWriter>(
         std::move(writing), is_chat ? ChatForm(token_bytes) : TextForm(token_bytes));
-    wire = std::move(parsed->wire);
-    // Until the request is checked.
+    prompts = AllOf(*std::move(parsed));
+    // Until the requests are checked.
     context.memory =
         std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(request.memory));
   } else {
@@ -245,7 +275,66 @@ void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply>
   }
   const auto call = std::make_shared<CompletionCall>(std::move(options), std::move(writer), reply);
   reply->Listen(call);
-  call->Begin(generator_.Generate(Parsed(std::move(wire)), std::move(context), call));
+  for (uint32_t i = 0; i < prompts.size(); ++i) {
+    if (!call->Begin(
+            i, generator_.Generate(Parsed(std::move(prompts[i])), context, call->SinkOf(i)))) {
+      return;
+    }
+  }
+}
+
+// What is written of the request, and how. Several prompts are all checked before the first one
+// begins; so is one whose tokens are written.
+absl::Status OpenAiService::Prepare(CompletionRequest& request, WriterOptions& writing) const {
+  writing.model = options_.model_name;
+  writing.created = absl::ToUnixSeconds(absl::Now());
+  writing.samples = std::max(1u, request.wire.samples());
+  writing.include_usage = request.include_usage;
+  writing.return_token_ids = request.return_token_ids;
+  writing.logprobs = request.logprobs;
+  writing.echo_alone = request.echo_alone;
+  writing.text_runs = request.wire.text_runs();
+  writing.ignored = request.ignored;
+  const v1::SpeculationOptions& speculation = request.wire.speculation();
+  if (speculation.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
+    writing.draft_tokens = speculation.fixed();
+  }
+  const bool is_chat = request.names.prompt == "messages";
+  const bool resolves = !request.others.empty() || (request.logprobs && !is_chat);
+  // One seed for all, as the answer says.
+  if (!request.others.empty() && !request.wire.has_seed()) {
+    request.wire.set_seed(random::FromSystem());
+  }
+  std::vector<std::vector<uint32_t>> ids;
+  writing.prompts.clear();
+  for (size_t i = 0; i <= request.others.size(); ++i) {
+    v1::GenerateRequest& prompt = i == 0 ? request.wire : request.others[i - 1];
+    WriterPrompt& written = writing.prompts.emplace_back();
+    if (request.echo) written.echo = Echo(prompt);
+    if (!resolves) continue;
+    if (i > 0) SetPrompt(std::exchange(prompt, request.wire), prompt);
+    const std::string field = request.names.prompt;
+    if (!request.others.empty()) request.names.prompt = absl::StrCat(field, "[", i, "]");
+    TANDEM_RETURN_IF_ERROR(generator_.Resolve(prompt));
+    request.names.prompt = field;
+    ids.emplace_back(prompt.ids().ids().begin(), prompt.ids().ids().end());
+    if (!request.echo || !request.logprobs) continue;
+    written.ids = ids.back();
+    written.offsets = PromptOffsets(
+        written.echo, written.ids, [this] { return generator_.NewDetokenizer({}); },
+        [this](uint32_t id) {
+          return tokenizer_->IsSpecial(id) ? generator_.parts().token_bytes(id) : std::string();
+        });
+  }
+  if (!request.logprobs || is_chat) return absl::OkStatus();
+  std::vector<uint32_t> prefix(request.wire.output_prefix_ids().begin(),
+                               request.wire.output_prefix_ids().end());
+  writing.detokenizer = [this, ids = std::move(ids), prefix = std::move(prefix)](uint32_t prompt) {
+    auto detokenizer = generator_.NewDetokenizer(ids[prompt]);
+    for (const uint32_t id : prefix) detokenizer->Feed(id).IgnoreError();
+    return detokenizer;
+  };
+  return absl::OkStatus();
 }
 
 // The prompt as text, for who wants it before the completion.

@@ -42,6 +42,7 @@ namespace tandem::orchestrator {
 
 class Generator;
 struct Conversation;
+struct WriterOptions;
 
 struct OpenAiOptions {
   std::string model_name;  // what /v1/models says, and what requests name
@@ -79,6 +80,7 @@ class OpenAiService final : public http::Handler {
  private:
   std::optional<http::Response> RefuseByHead(const http::Request& head) const;
   void Complete(http::Request request, std::shared_ptr<http::Reply> reply);
+  absl::Status Prepare(CompletionRequest& request, WriterOptions& writing) const;
   absl::StatusOr<CompletionRequest> Parse(const http::Request& request) const;
   absl::StatusOr<CompletionRequest> ParseConversation(const base::JsonValue& body) const;
   absl::StatusOr<std::vector<uint32_t>> IdsOf(const Conversation& conversation) const;

@@ -1,5 +1,4 @@
 // The choices of /v1/completions.
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -28,12 +27,6 @@ std::string Shown(const std::string& bytes) {
   return escaped;
 }
 
-// Code points, by their first bytes.
-size_t Characters(absl::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 class Text final : public ChoiceForm {
  public:
   explicit Text(TokenBytes token_bytes) : token_bytes_(std::move(token_bytes)) {}
@@ -49,29 +42,31 @@ class Text final : public ChoiceForm {
     return {{"text", text}};
   }
 
-  JsonText Logprobs(const v1::Delta& tokens, size_t& offset) const override {
+  JsonText Logprobs(const v1::Delta& tokens, absl::Span<const size_t> offsets) const override {
     std::vector<JsonText> texts;
     std::vector<JsonText> logprobs;
     std::vector<JsonText> tops;
-    std::vector<JsonText> offsets;
     for (int i = 0; i < tokens.token_ids_size() && i < tokens.logprobs_size(); ++i) {
-      const std::string bytes = token_bytes_(tokens.token_ids(i));
-      texts.emplace_back(Shown(bytes));
+      const std::string own = Shown(token_bytes_(tokens.token_ids(i)));
+      texts.emplace_back(own);
       logprobs.push_back(LogprobJson(tokens.logprobs(i)));
-      offsets.emplace_back(offset);
-      offset += Characters(bytes);
+      if (std::isnan(tokens.logprobs(i))) {
+        tops.emplace_back(nullptr);
+        continue;
+      }
       JsonObject top;
       if (i < tokens.top_logprobs_size()) {
         for (const v1::TokenLogprob& one : tokens.top_logprobs(i).tokens()) {
           top.Set(Shown(token_bytes_(one.token())), LogprobJson(one.logprob()));
         }
       }
+      top.Set(own, logprobs.back());
       tops.emplace_back(top);
     }
     return JsonObject({{"tokens", texts},
                        {"token_logprobs", logprobs},
                        {"top_logprobs", tops},
-                       {"text_offset", offsets}});
+                       {"text_offset", JsonText::Array(offsets)}});
   }
 
  private:
@@ -85,6 +80,7 @@ std::unique_ptr<ChoiceForm> TextForm(TokenBytes token_bytes) {
 }
 
 JsonText LogprobJson(float logprob) {
+  if (std::isnan(logprob)) return nullptr;
   return static_cast<double>(std::isfinite(logprob) ? logprob : kMinusInfinity);
 }
 

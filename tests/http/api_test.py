@@ -11,7 +11,7 @@ import tempfile
 import threading
 import unittest
 
-from served import BINARIES, PROMPT, ROOT, Served, eventually
+from served import BINARIES, PROMPT, ROOT, Address, Served, eventually, services
 
 
 def head_and_body(answer):
@@ -335,6 +335,40 @@ class Guarded(unittest.TestCase):
                     self.assertEqual((status, answer["error"]["code"]), (401, "invalid_api_key"))
                 self.assertEqual(served.post("/v1/completions", body, right)[0], 200)
                 self.assertNotIn("-4f1c9ab2d07e6653", served.process.output())
+
+    def test_callers_are_told_nothing_of_peers(self):
+        """The log has the address of the target that is not there; no answer has, over either front."""
+        with tempfile.TemporaryDirectory() as folder:
+            process = services.Process(
+                [BINARIES / "tandem-orchestrator", f"--tokenizer={ROOT}/demo/target", "--target=127.0.0.1:9",
+                 "--listen=127.0.0.1:0", f"--port-file={folder}/grpc", "--http-listen=127.0.0.1:0",
+                 f"--http-port-file={folder}/http"], folder, "orchestrator")
+            try:
+                def port(name):
+                    process.check_alive()
+                    path = pathlib.Path(folder) / name
+                    assert path.exists() and path.read_text().strip(), f"no {name} port yet"
+                    return path.read_text().strip()
+
+                def check_lost():
+                    assert "127.0.0.1:9" in process.output(), "the log does not say it yet"
+                eventually(check_lost)
+                served = Address(eventually(lambda: port("http")))
+                for status, answer in (served.get("/health"),
+                                       served.post("/v1/completions", {"prompt": PROMPT}),
+                                       served.post("/v1/chat/completions", {"messages": [
+                                           {"role": "user", "content": PROMPT}]})):
+                    self.assertEqual(status, 503, answer)
+                    self.assertIn("no target is ready", answer["error"]["message"])
+                    self.assertNotIn("127.0.0.1", json.dumps(answer))
+                done = subprocess.run(
+                    [str(BINARIES / "tandem"), "generate", f"--orchestrator=127.0.0.1:{eventually(lambda: port('grpc'))}",
+                     PROMPT, "--format=json"], capture_output=True, text=True, timeout=60, check=False)
+                self.assertIn("no target is ready", done.stderr)
+                self.assertNotIn("127.0.0.1:9", done.stdout + done.stderr)
+                self.assertRegex(process.output(), r" request .*message=.*127\.0\.0\.1:9")
+            finally:
+                process.stop()
 
     def test_a_drain_lets_streams_end_and_refuses_others(self):
         with Served("--grace=60s") as served:

@@ -139,7 +139,107 @@ class OpenAi(unittest.TestCase):
             for i in range(1, len(tokens)):
                 self.assertEqual(offsets[i], offsets[i - 1] + len(tokens[i - 1]))
             for one in got:
-                self.assertTrue(all(len(top) <= 2 for top in one.top_logprobs))
+                for token, value, top in zip(one.tokens, one.token_logprobs, one.top_logprobs):
+                    self.assertEqual(top[token], value)
+                    self.assertIn(len(top), (2, 3))
+
+    def test_several_prompts_are_those_of_several_requests(self):
+        prompts = [PROMPT, "Once upon a time", [260, 261, 262]]
+        options = {"model": "target", "max_tokens": 8, "seed": 7, "temperature": 1, "n": 2,
+                   "extra_body": {"return_token_ids": True}}
+        alone = [self.client.completions.create(prompt=prompt, **options) for prompt in prompts]
+        expected = [(choice.text, choice.token_ids, choice.finish_reason)
+                    for answer in alone for choice in answer.choices]
+        whole = self.client.completions.create(prompt=prompts, **options)
+        self.assertEqual([choice.index for choice in whole.choices], list(range(6)))
+        self.assertEqual([(choice.text, choice.token_ids, choice.finish_reason) for choice in whole.choices], expected)
+        texts, ids, ends, usage = [""] * 6, [[] for _ in range(6)], [None] * 6, None
+        for event in self.client.completions.create(prompt=prompts, stream=True,
+                                                    stream_options={"include_usage": True}, **options):
+            usage = event.usage or usage
+            for choice in event.choices:
+                texts[choice.index] += choice.text
+                ids[choice.index] += getattr(choice, "token_ids", None) or []
+                ends[choice.index] = choice.finish_reason or ends[choice.index]
+        self.assertEqual(list(zip(texts, ids, ends)), expected)
+        for its in (whole.usage, usage):
+            for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+                self.assertEqual(getattr(its, name), sum(getattr(answer.usage, name) for answer in alone))
+            self.assertEqual(sum(its.speculation["accepted_histogram"]), its.speculation["rounds"])
+        eventually(self.served.check_idle)
+
+    def test_no_prompt_begins_when_one_of_several_is_wrong(self):
+        started = self.served.metric("tandem:rounds_total")
+        for stream in (False, True):
+            for wrong, param in (("", "prompt[1]"), ("word " * 2000, "prompt[1]"), ([10**9], "prompt[1]")):
+                with self.assertRaises(openai.BadRequestError) as raised:
+                    self.client.completions.create(model="target", prompt=[PROMPT, wrong, PROMPT], stream=stream)
+                self.assertEqual(raised.exception.param, param)
+        self.assertEqual(self.served.metric("tandem:rounds_total"), started)
+        stream = self.client.completions.create(model="target", prompt=[PROMPT] * 4, max_tokens=400, stream=True,
+                                                extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+        eventually(self.served.check_idle)
+
+    def test_evaluation_harnesses_score_texts(self):
+        """As lm-evaluation-harness does: prompts of ids, an echo with log probabilities, one token more or none."""
+        texts = [[260, 261, 262, 263], [264, 265]]
+        for max_tokens in (1, 0):
+            answer = self.client.completions.create(model="target", prompt=texts, max_tokens=max_tokens, logprobs=1,
+                                                    echo=True, temperature=0, seed=1234)
+            for choice, ids in zip(answer.choices, texts):
+                its = choice.logprobs
+                self.assertEqual(len(its.token_logprobs), len(ids) + max_tokens)
+                self.assertEqual((its.token_logprobs[0], its.top_logprobs[0]), (None, None))
+                for token, value, top in list(zip(its.tokens, its.token_logprobs, its.top_logprobs))[1:]:
+                    self.assertEqual(top[token], value)
+                    self.assertLessEqual(value, max(top.values()))
+                self.check_offsets(its, choice.text)
+            self.assertEqual(answer.usage.completion_tokens, max_tokens * len(texts))
+        there = self.served.grpc(f"--prompt={PROMPT}", "--max-tokens=1", "--temperature=0", "--logprobs=0",
+                                 "--prompt-logprobs")
+        for stream in (False, True):
+            answer = self.client.completions.create(model="target", prompt=PROMPT, max_tokens=1, logprobs=0, echo=True,
+                                                    temperature=0, stream=stream)
+            choices = [choice for event in (answer if stream else [answer]) for choice in event.choices]
+            values = [value for choice in choices if choice.logprobs for value in choice.logprobs.token_logprobs]
+            self.assertEqual(values[0], None)
+            for mine, its in zip(values[1:], there["prompt_logprobs"]["logprobs"] + there["logprobs"]):
+                self.assertAlmostEqual(mine, its, places=6)
+            self.assertEqual("".join(choice.text for choice in choices), PROMPT + there["text"])
+
+    def check_offsets(self, logprobs, text):
+        """Each token stands where its offset says, in the text as it was sent."""
+        for token, offset in zip(logprobs.tokens, logprobs.text_offset):
+            self.assertLessEqual(offset, len(text))
+            if not token.startswith("bytes:") and not token.startswith("<"):
+                self.assertEqual(text[offset:offset + len(token)], token[:len(text) - offset])
+
+    def test_offsets_are_those_of_the_text_that_was_sent(self):
+        # Tokens of bytes that make no character, and of half ones; then a stop string, of which nothing is sent.
+        odd = {"temperature": 5, "max_tokens": 200, "n": 4, "extra_body": {"ignore_eos": True}}
+        for options in (odd, {"temperature": 0, "max_tokens": 24, "stop": ["e c", "was"]}):
+            for stream in (False, True):
+                answer = self.client.completions.create(model="target", prompt=PROMPT, logprobs=1, seed=3,
+                                                        stream=stream, **options)
+                texts, tokens, offsets = [""] * 4, [[] for _ in range(4)], [[] for _ in range(4)]
+                for event in answer if stream else [answer]:
+                    for choice in event.choices:
+                        texts[choice.index] += choice.text
+                        if choice.logprobs:
+                            tokens[choice.index] += choice.logprobs.tokens
+                            offsets[choice.index] += choice.logprobs.text_offset
+                            for token, top in zip(choice.logprobs.tokens, choice.logprobs.top_logprobs):
+                                self.assertIn(token, top, "the sampled token is there")
+                for text, its, where in zip(texts, tokens, offsets):
+                    at = 0
+                    for token, offset in zip(its, where):
+                        self.assertLessEqual(at, offset)
+                        self.assertLessEqual(offset, len(text))
+                        at = offset
+                        if not token.startswith("bytes:") and not token.startswith("<"):
+                            self.assertEqual(text[offset:offset + len(token)], token[:len(text) - offset])
 
     def test_an_echo_stands_before_the_text(self):
         plain = self.complete().choices[0].text
@@ -272,7 +372,8 @@ class Chat(unittest.TestCase):
             for token in tokens:
                 self.assertEqual(bytes(token.bytes).decode(errors="replace"), token.token)
                 self.assertLessEqual(token.logprob, 0)
-                self.assertLessEqual(len(token.top_logprobs), 2)
+                self.assertIn(len(token.top_logprobs), (2, 3))
+                self.assertIn((token.token, token.logprob), [(top.token, top.logprob) for top in token.top_logprobs])
 
     def test_arguments_of_the_template(self):
         bare = self.chat(extra_body={"add_generation_prompt": False})
@@ -280,6 +381,32 @@ class Chat(unittest.TestCase):
         plain = self.chat()
         self.assertLess(bare.usage.prompt_tokens, plain.usage.prompt_tokens)
         self.assertEqual(named.choices[0].token_ids, plain.choices[0].token_ids)
+
+    def test_options_that_the_template_has_no_use_for_are_named(self):
+        plain = self.chat()
+        for options, ignored in (({"modalities": ["text"]}, None), ({"reasoning_effort": "low"}, ["reasoning_effort"])):
+            answer = self.chat(**options)
+            self.assertEqual(answer.choices[0].token_ids, plain.choices[0].token_ids)
+            self.assertEqual(answer.tandem.get("ignored"), ignored)
+        first = next(iter(self.chat(stream=True, reasoning_effort="low")))
+        self.assertEqual(first.tandem["ignored"], ["reasoning_effort"])
+
+    def test_reasoning_effort_is_for_a_template_that_knows_it(self):
+        template = "{{ reasoning_effort }} {% for message in messages %}{{ message.content }}{% endfor %}"
+        with tempfile.TemporaryDirectory() as folder:
+            with Served(target=demo_target_with(template, folder)) as served, \
+                    openai.OpenAI(base_url=served.url("/v1"), api_key="none", max_retries=0) as client:
+                def tokens(**options):
+                    answer = client.chat.completions.create(
+                        model="target", messages=[{"role": "user", "content": PROMPT}], max_tokens=1, **options)
+                    self.assertNotIn("ignored", answer.tandem)
+                    return answer.usage.prompt_tokens
+                high = "high " + PROMPT
+                self.assertEqual(tokens(reasoning_effort="high"),
+                                 served.post("/tokenize", {"prompt": high})[1]["count"])
+                self.assertEqual(
+                    tokens(reasoning_effort="high", extra_body={"chat_template_kwargs": {"x": 1}}),
+                    tokens(extra_body={"chat_template_kwargs": {"reasoning_effort": "high"}}))
 
     def test_what_is_wrong_is_named(self):
         cases = [({"messages": []}, "messages"), ({"messages": [{"role": "user", "content": 1}]}, "messages[0].content"),

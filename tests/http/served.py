@@ -36,36 +36,11 @@ def demo_target_without(name, folder):
     return target
 
 
-class Served:
-    """Ready when the constructor returns. A context manager."""
+class Address:
+    """A port of this machine that speaks HTTP."""
 
-    def __init__(self, *flags, target=ROOT / "demo/target"):
-        self.folder = tempfile.TemporaryDirectory(prefix="tandem-http.")
-        folder = self.folder.name
-        self.process = services.Process(
-            [BINARIES / "tandem-model", "serve", f"--target-model={target}",
-             f"--draft-model={ROOT}/demo/draft", "--listen=127.0.0.1:0", f"--port-file={folder}/grpc",
-             "--http-listen=127.0.0.1:0", f"--http-port-file={folder}/http", *flags], folder, "serve")
-        try:
-            self.grpc_port = int(eventually(lambda: self._read("grpc")))
-            self.http_port = int(eventually(lambda: self._read("http")))
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def _read(self, name):
-        self.process.check_alive()
-        path = pathlib.Path(self.folder.name) / name
-        assert path.exists() and path.read_text().strip(), f"no {name} port yet"
-        return path.read_text()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        code = self.process.stop()
-        self.folder.cleanup()
-        return None if code == 0 else False
+    def __init__(self, http_port):
+        self.http_port = http_port
 
     def url(self, path):
         return f"http://127.0.0.1:{self.http_port}{path}"
@@ -89,6 +64,38 @@ class Served:
             return status, json.loads(text)
         except json.JSONDecodeError:
             return status, text
+
+
+class Served(Address):
+    """Ready when the constructor returns. A context manager."""
+
+    def __init__(self, *flags, target=ROOT / "demo/target"):
+        self.folder = tempfile.TemporaryDirectory(prefix="tandem-http.")
+        folder = self.folder.name
+        self.process = services.Process(
+            [BINARIES / "tandem-model", "serve", f"--target-model={target}",
+             f"--draft-model={ROOT}/demo/draft", "--listen=127.0.0.1:0", f"--port-file={folder}/grpc",
+             "--http-listen=127.0.0.1:0", f"--http-port-file={folder}/http", *flags], folder, "serve")
+        try:
+            self.grpc_port = int(eventually(lambda: self._read("grpc")))
+            super().__init__(int(eventually(lambda: self._read("http"))))
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _read(self, name):
+        self.process.check_alive()
+        path = pathlib.Path(self.folder.name) / name
+        assert path.exists() and path.read_text().strip(), f"no {name} port yet"
+        return path.read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        code = self.process.stop()
+        self.folder.cleanup()
+        return None if code == 0 else False
 
     def raw(self, data, patience=60):
         """All that comes back over one connection until it is closed."""

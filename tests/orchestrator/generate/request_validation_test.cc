@@ -293,7 +293,7 @@ TEST(RequestValidation, EveryBadValueIsNamed) {
       {[](auto& r) { r.set_text(""); }, {"text", "empty"}},
       {[](auto& r) { r.mutable_ids(); }, {"ids", "empty"}},
       {[](auto& r) { r.mutable_ids()->add_ids(100); }, {"ids.ids[0]", "100"}},
-      {[](auto& r) { r.set_text(std::string(20, 'x')); }, {"20 tokens", "context 20"}},
+      {[](auto& r) { r.set_text(std::string(20, 'x')); }, {"20 tokens", "context length is 20 tokens"}},
       {[](auto& r) { r.set_max_tokens(18); }, {"max_tokens is 18", "at most 17"}},
       {[](auto& r) { r.mutable_speculation()->set_fixed(17); }, {"fixed is 17", "0 to 16"}},
       {[](auto& r) { r.mutable_speculation()->set_auto_(false); },

@@ -93,7 +93,19 @@ TEST(ChatRequest, NamesWhatIsWrong) {
             "max_tokens");
   EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "response_format": {"type": "json_schema"})")),
             "response_format");
-  EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": "low")")), "reasoning_effort");
+  for (const char* modalities : {R"(["text", "audio"])", R"(["audio"])", "[]", R"("text")"}) {
+    EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "modalities": )", modalities)), "modalities");
+  }
+  EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "modalities": ["text"])")), "nothing");
+  EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "content": "x", "type": "text"}])"), "nothing");
+  EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "content": "x", "type": "image"}])"),
+            "messages[0].type");
+  EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": 1)")), "reasoning_effort");
+  EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": "low{{ x }}")")),
+            "reasoning_effort");
+  EXPECT_EQ(Wrong(absl::StrCat(kUser, R"(, "reasoning_effort": "low",
+                  "chat_template_kwargs": {"reasoning_effort": "high"})")),
+            "reasoning_effort");
 }
 
 TEST(ChatRequest, SaysWhichParameterMayHaveBeenMeant) {
@@ -105,6 +117,15 @@ TEST(ChatRequest, SaysWhichParameterMayHaveBeenMeant) {
             "unknown parameter 'messages[0].rol' (did you mean 'messages[0].role'?)");
   EXPECT_EQ(said(R"({"messages": [{"role": "user", "contents": "x"}]})"),
             "unknown parameter 'messages[0].contents' (did you mean 'messages[0].content'?)");
+}
+
+TEST(ChatRequest, CarriesOptionsThatATemplateMayKnow) {
+  const auto parsed =
+      Parse(absl::StrCat("{", kUser, R"(, "reasoning_effort": "low", "verbosity": "high"})"));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->conversation.options,
+              ::testing::ElementsAre(::testing::Pair("reasoning_effort", "low"),
+                                     ::testing::Pair("verbosity", "high")));
 }
 
 TEST(ApiErrors, NameWhatTheTemplateFoundWrong) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/openai/error.h"
@@ -120,12 +121,47 @@ TEST(CompletionRequest, TakesPromptsInAllForms) {
   EXPECT_THAT(Parse(R"({"prompt": [[3, 4]]})")->wire.ids().ids(), ElementsAre(3u, 4u));
   for (const char* body :
        {R"({})", R"({"prompt": null})", R"({"prompt": 5})", R"({"prompt": {}})",
-        R"({"prompt": ["a", "b"]})", R"({"prompt": [[1], [2]]})", R"({"prompt": [1, -2]})",
-        R"({"prompt": [1.5]})", R"({"prompt": [4294967296]})", R"({"prompt": [true]})"}) {
+        R"({"prompt": [1, -2]})", R"({"prompt": [1.5]})", R"({"prompt": [4294967296]})"}) {
     const auto parsed = Parse(body);
     ASSERT_FALSE(parsed.ok()) << body;
     EXPECT_EQ(ToApiError(parsed.status()).param, "prompt") << body;
   }
+}
+
+TEST(CompletionRequest, TakesSeveralPrompts) {
+  const auto several = Parse(R"({"prompt": ["a", [1, 2], "c"], "n": 2})");
+  ASSERT_TRUE(several.ok()) << several.status();
+  EXPECT_EQ(several->wire.text(), "a");
+  ASSERT_EQ(several->others.size(), 2u);
+  EXPECT_THAT(several->others[0].ids().ids(), ElementsAre(1u, 2u));
+  EXPECT_EQ(several->others[1].text(), "c");
+  EXPECT_EQ(Parse(R"({"prompt": [[1], [2]]})")->others.size(), 1u);
+  const auto wrong = [](absl::string_view prompt) {
+    const auto parsed = Parse(absl::StrCat(R"({"prompt": )", prompt, "}"));
+    return parsed.ok() ? "nothing" : ToApiError(parsed.status()).param;
+  };
+  EXPECT_EQ(wrong(R"(["a", 1])"), "prompt[1]");
+  EXPECT_EQ(wrong(R"(["a", ["b"]])"), "prompt[1]");
+  EXPECT_EQ(wrong("[true]"), "prompt[0]");
+  EXPECT_EQ(wrong(R"([[1], [2, -1]])"), "prompt[1]");
+  const auto many = [](size_t count) {
+    std::vector<std::string> texts(count, R"("a")");
+    return absl::StrCat("[", absl::StrJoin(texts, ","), "]");
+  };
+  EXPECT_EQ(wrong(many(64)), "nothing");
+  EXPECT_EQ(wrong(many(65)), "prompt");
+}
+
+// As evaluation harnesses score a text.
+TEST(CompletionRequest, AnEchoWithLogProbabilitiesAsksForThoseOfThePrompt) {
+  const CompletionRequest scored = Good(R"("echo": true, "logprobs": 1, "max_tokens": 1)");
+  EXPECT_TRUE(scored.echo && scored.logprobs && scored.wire.logprobs().prompt());
+  EXPECT_FALSE(scored.echo_alone);
+  EXPECT_FALSE(Good(R"("logprobs": 1)").wire.logprobs().prompt());
+  const CompletionRequest alone = Good(R"("echo": true, "logprobs": 1, "max_tokens": 0)");
+  EXPECT_TRUE(alone.echo_alone);
+  EXPECT_EQ(alone.wire.max_tokens(), 1u);
+  EXPECT_FALSE(alone.wire.fit_max_tokens());
 }
 
 TEST(CompletionRequest, TakesSeedsOf64Bits) {
@@ -168,7 +204,6 @@ TEST(CompletionRequest, CarriesTheLengthPolicy) {
 TEST(CompletionRequest, RefusesWhatItDoesNotServe) {
   EXPECT_EQ(Wrong(R"("best_of": 3)"), "best_of");
   EXPECT_EQ(Wrong(R"("suffix": "the end")"), "suffix");
-  EXPECT_EQ(Wrong(R"("echo": true, "logprobs": 1)"), "echo");
   EXPECT_EQ(Wrong(R"("response_format": {"type": "json_object"})"), "response_format");
   EXPECT_EQ(Wrong(R"("guided_json": {})"), "guided_json");
   EXPECT_EQ(Wrong(R"("skip_special_tokens": false)"), "skip_special_tokens");
@@ -261,7 +296,9 @@ TEST(CompletionRequest, AnExceededContextHasOpenAisCodeAndTheClientsField) {
     EXPECT_EQ(error.param, field);
     EXPECT_EQ(error.name, "context_length_exceeded");
     EXPECT_EQ(error.message,
-              absl::StrCat(field, " is 9, and this model's maximum context length is 8 tokens"));
+              absl::StrCat(field,
+                           " is 9, and this model's maximum context length is 8 tokens "
+                           "(context_length_exceeded)"));
   }
   const ApiError error = ToApiError(ContextExceeded("the prompt has 9 tokens"),
                                     {.prompt = "messages", .max_tokens = "max_completion_tokens"});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,13 +21,30 @@ using base::JsonValue;
 using ::testing::EndsWith;
 
 std::string Letter(uint32_t id) {
-  if (id == 100) return "\xc3";  // half of a character
+  if (id == 100) return "\xc3";   // half of a character
+  if (id == 101) return "\xa9";   // the other half
+  if (id == 200) return "<end>";  // a special token
   return std::string(1, static_cast<char>('a' + id));
 }
+
+class Letters final : public Detokenizer {
+ public:
+  absl::StatusOr<std::string> Feed(uint32_t id) override {
+    if (id == 200) return "";
+    const bool half = std::exchange(half_, id == 100);
+    if (id == 101) return half ? "\u00e9" : "\ufffd";
+    return (half ? "\ufffd" : "") + (id == 100 ? "" : Letter(id));
+  }
+  std::string Finish() override { return std::exchange(half_, false) ? "\ufffd" : ""; }
+
+ private:
+  bool half_ = false;
+};
 
 CompletionWriter Make(WriterOptions options) {
   options.model = "m";
   options.created = 7;
+  options.detokenizer = [](uint32_t /*prompt*/) { return std::make_unique<Letters>(); };
   return CompletionWriter(std::move(options), TextForm(&Letter));
 }
 
@@ -158,7 +176,9 @@ TEST(CompletionWriter, LogProbabilitiesCountOnThroughAStream) {
   EXPECT_EQ(first["token_ids"].Dump(), "[0,1]");
   EXPECT_EQ(first["logprobs"]["tokens"].Dump(), R"(["a","b"])");
   EXPECT_EQ(first["logprobs"]["token_logprobs"].Dump(), "[-9999.0,-0.5]");
-  EXPECT_EQ(first["logprobs"]["top_logprobs"].Dump(), R"([{"b":-0.25},{"c":-0.25}])");
+  EXPECT_EQ(first["logprobs"]["top_logprobs"].Dump(),
+            R"([{"b":-0.25,"a":-9999.0},{"c":-0.25,"b":-0.5}])")
+      << "the token itself is there, whatever its place";
   EXPECT_EQ(first["logprobs"]["text_offset"].Dump(), "[0,1]");
   const auto second = Parsed(writer.Events(Delta(0, "", {100}, true)))[0]["choices"][0];
   EXPECT_EQ(second["logprobs"]["tokens"].Dump(), R"(["bytes:\\xc3"])");
@@ -167,7 +187,7 @@ TEST(CompletionWriter, LogProbabilitiesCountOnThroughAStream) {
 
 TEST(CompletionWriter, AnObjectHasAllThatAStreamHas) {
   CompletionWriter writer =
-      Make({.samples = 2, .return_token_ids = true, .logprobs = true, .echo = "so: "});
+      Make({.prompts = {{"so: "}}, .samples = 2, .return_token_ids = true, .logprobs = true});
   writer.Keep(Started());
   writer.Keep(Delta(0, "a", {0}, true));
   writer.Keep(Delta(1, "x", {23}, true));
@@ -181,11 +201,150 @@ TEST(CompletionWriter, AnObjectHasAllThatAStreamHas) {
   EXPECT_EQ(first["text"].String(), "so: ab");
   EXPECT_EQ(first["token_ids"].Dump(), "[0,1]");
   EXPECT_EQ(first["logprobs"]["tokens"].Dump(), R"(["a","b"])");
-  EXPECT_EQ(first["logprobs"]["text_offset"].Dump(), "[0,1]");
+  EXPECT_EQ(first["logprobs"]["text_offset"].Dump(), "[4,5]") << "in the text, which has the echo";
   EXPECT_EQ(first["finish_reason"].String(), "stop");
   EXPECT_EQ((*whole)["choices"][1]["text"].String(), "so: x");
   EXPECT_EQ((*whole)["usage"]["completion_tokens"].Integer(), 4);
   EXPECT_TRUE((*whole)["tandem"].Has("timing"));
+}
+
+// Of a text "aéb" with a special token in it, which ends with a stop string "bcd" or does not.
+TEST(CompletionWriter, OffsetsAreThoseOfTheTextThatWasSent) {
+  const std::vector<v1::GenerateReply> replies = {
+      Started(), Delta(0, "a", {0, 100}, true),  // half of a character waits for the other half
+      Delta(0, "\u00e9", {101}, true),
+      Delta(0, "", {200, 1, 2}, true)};  // "bc" may begin a stop string
+  const auto all_offsets = [&](const v1::GenerateReply& delta, bool stream) {
+    CompletionWriter writer = Make({.logprobs = true});
+    std::string events;
+    for (const v1::GenerateReply& reply : replies) {
+      stream ? events += writer.Events(reply) : (writer.Keep(reply), events);
+    }
+    for (const v1::GenerateReply& reply : {delta, Last(1)}) {
+      stream ? events += writer.Events(reply) : (writer.Keep(reply), events);
+    }
+    std::string offsets;
+    for (const JsonValue& event :
+         stream ? Parsed(events) : std::vector<JsonValue>{*JsonValue::Parse(writer.Whole())}) {
+      for (const JsonValue& one : event["choices"][0]["logprobs"]["text_offset"].Elements()) {
+        offsets += one.Dump() + " ";
+      }
+    }
+    return offsets;
+  };
+  for (const bool stream : {false, true}) {
+    EXPECT_EQ(all_offsets(Delta(0, "bce", {4}, true), stream), "0 1 1 2 2 3 4 ") << stream;
+    EXPECT_EQ(all_offsets(Delta(0, "", {3}, true), stream), "0 1 1 2 2 2 2 ")
+        << "none is past the end" << stream;
+  }
+}
+
+TEST(CompletionWriter, SeveralPromptsAreOneAnswer) {
+  const std::vector<std::pair<uint32_t, v1::GenerateReply>> replies = {
+      {1, Started()},           {1, Delta(0, "x", {23})},
+      {0, Started()},           {0, Delta(1, "b", {1})},
+      {1, Delta(1, "y", {24})}, {1, Last(2)},
+      {0, Delta(0, "a", {0})},  {0, Last(2)}};
+  const WriterOptions options = {
+      .prompts = {{"p"}, {"q"}}, .samples = 2, .include_usage = true, .return_token_ids = true};
+  CompletionWriter whole = Make(options);
+  CompletionWriter stream = Make(options);
+  std::vector<std::string> texts(4);
+  JsonValue last;
+  int dones = 0;
+  for (const auto& [prompt, reply] : replies) {
+    whole.Keep(reply, prompt);
+    for (const JsonValue& event : Parsed(stream.Events(reply, prompt))) {
+      for (const JsonValue& choice : event["choices"].Elements()) {
+        texts.at(*choice["index"].Unsigned()) += *choice["text"].String();
+      }
+      if (event.Has("usage")) last = event;
+      dones += event.IsNull() ? 1 : 0;
+    }
+  }
+  const JsonValue object = *JsonValue::Parse(whole.Whole());
+  ASSERT_EQ(object["choices"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(object["choices"][i]["index"].Unsigned(), i) << "prompt * n + sample";
+    EXPECT_EQ(object["choices"][i]["text"].String(), texts[i]);
+  }
+  EXPECT_THAT(texts, ::testing::ElementsAre("pa", "pb", "qx", "qy"));
+  EXPECT_EQ(dones, 1);
+  for (const JsonValue& answer : {object, last}) {
+    EXPECT_EQ(answer["usage"]["prompt_tokens"].Integer(), 6);
+    EXPECT_EQ(answer["usage"]["completion_tokens"].Integer(), 8);
+    const JsonValue record = answer["usage"]["speculation"];
+    EXPECT_EQ(record["rounds"].Integer(), 10);
+    EXPECT_EQ(record["accepted_histogram"].Dump(), "[4,2,2,2]");
+    EXPECT_EQ(record["rounds_without_draft"]["first-round"].Integer(), 2);
+    EXPECT_EQ(record["rule"].String(), "coupled");
+  }
+}
+
+// As evaluation harnesses score a text: one token more, which is their own to leave out.
+TEST(CompletionWriter, AnEchoHasTheLogProbabilitiesOfThePrompt) {
+  v1::GenerateReply prompt;
+  v1::PromptLogprobs& logprobs = *prompt.mutable_prompt_logprobs();
+  logprobs.set_first_position(1);
+  for (const uint32_t id : {1, 2}) {
+    logprobs.add_token_ids(id);
+    logprobs.add_logprobs(-0.5f);
+    logprobs.add_top()->add_tokens()->set_token(id);
+  }
+  for (const bool alone : {false, true}) {
+    const WriterOptions options = {
+        .prompts = {{"abc", {0, 1, 2}, {0, 1, 2}}}, .logprobs = true, .echo_alone = alone};
+    CompletionWriter whole = Make(options);
+    CompletionWriter stream = Make(options);
+    std::string text;
+    std::string offsets;
+    std::string values;
+    for (const auto& reply : {Started(), prompt, Delta(0, "d", {3}, true), Last(1)}) {
+      whole.Keep(reply);
+      for (const JsonValue& event : Parsed(stream.Events(reply))) {
+        const JsonValue choice = event["choices"][0];
+        text += choice["text"].String().value_or("");
+        for (const JsonValue& one : choice["logprobs"]["text_offset"].Elements()) {
+          offsets += one.Dump() + ",";
+        }
+        for (const JsonValue& one : choice["logprobs"]["token_logprobs"].Elements()) {
+          values += one.Dump() + ",";
+        }
+      }
+    }
+    const JsonValue object = *JsonValue::Parse(whole.Whole());
+    const JsonValue choice = object["choices"][0];
+    EXPECT_EQ(choice["text"].String(), alone ? "abc" : "abcd");
+    EXPECT_EQ(choice["logprobs"]["token_logprobs"].Dump(),
+              alone ? "[null,-0.5,-0.5]" : "[null,-0.5,-0.5,-0.5]");
+    EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].IsNull());
+    EXPECT_EQ(choice["logprobs"]["text_offset"].Dump(), alone ? "[0,1,2]" : "[0,1,2,3]");
+    EXPECT_EQ(choice["finish_reason"].String(), alone ? "length" : "stop");
+    EXPECT_EQ(object["usage"]["completion_tokens"].Integer(), alone ? 0 : 4);
+    EXPECT_EQ(text, *choice["text"].String());
+    EXPECT_EQ("[" + offsets.substr(0, offsets.size() - 1) + "]",
+              choice["logprobs"]["text_offset"].Dump());
+    EXPECT_EQ("[" + values.substr(0, values.size() - 1) + "]",
+              choice["logprobs"]["token_logprobs"].Dump());
+  }
+}
+
+TEST(TextOffsets, CountCharactersThatStrayBytesBecome) {
+  TextOffsets offsets([] { return std::make_unique<Letters>(); }, 10);
+  std::vector<size_t> all;
+  for (const uint32_t id : {0, 100, 1, 101, 100, 100, 101, 2}) all.push_back(offsets.Next(id));
+  EXPECT_THAT(all, ::testing::ElementsAre(10, 11, 12, 13, 14, 15, 15, 16)) << "a?b??éc";
+}
+
+TEST(TextOffsets, OfAPromptCountSpecialNamesWhereTheTextHasThem) {
+  const std::vector<uint32_t> ids = {0, 200, 100, 101, 1};
+  const auto offsets = [&](absl::string_view text) {
+    return PromptOffsets(
+        text, ids, [] { return std::make_unique<Letters>(); },
+        [](uint32_t id) { return id == 200 ? Letter(id) : std::string(); });
+  };
+  EXPECT_THAT(offsets("a<end>\u00e9b"), ::testing::ElementsAre(0, 1, 6, 6, 7));
+  EXPECT_THAT(offsets("a\u00e9b"), ::testing::ElementsAre(0, 1, 1, 1, 2));
 }
 
 TEST(CompletionWriter, TextRunsHaveTheirText) {
@@ -204,7 +363,7 @@ TEST(CompletionWriter, TextRunsHaveTheirText) {
   stream.Events(Started());
   EXPECT_EQ(Parsed(stream.Events(one))[0]["choices"][0]["text_runs"].Dump(),
             R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"é"}])");
-  CompletionWriter whole = Make({.text_runs = true, .echo = "so: "});
+  CompletionWriter whole = Make({.prompts = {{"so: "}}, .text_runs = true});
   for (const v1::GenerateReply& reply : {Started(), one, two, Last(1)}) whole.Keep(reply);
   EXPECT_EQ((*JsonValue::Parse(whole.Whole()))["choices"][0]["text_runs"].Dump(),
             R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"éb"},)"
@@ -215,7 +374,7 @@ TEST(CompletionWriter, TextRunsHaveTheirText) {
 }
 
 TEST(CompletionWriter, AnEchoComesFirstInAStream) {
-  CompletionWriter writer = Make({.samples = 2, .echo = "so: "});
+  CompletionWriter writer = Make({.prompts = {{"so: "}}, .samples = 2});
   const auto events = Parsed(writer.Events(Started()));
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1]["choices"][0]["text"].String(), "so: ");
