@@ -5,8 +5,10 @@ namespace tandem::orchestrator {
 void AddRequestFlags(Options& options, flags::FlagSet& flags) {
   const absl::Duration millisecond = absl::Milliseconds(1);
   flags.Group("Requests");
-  flags.Number("max-active-requests", &options.max_active_requests, 1, 65536,
-               "requests that run at once; those beyond them wait");
+  flags.Number(
+      "max-active-requests", &options.max_active_requests, 1, 65536,
+      "requests that run at once; those beyond them wait. One that is paused because its client "
+      "does not read does not count");
   flags.Number("max-waiting-requests", &options.max_waiting_requests, 0, 16384,
                "requests that may wait; those beyond them are refused; 0 = nobody waits");
   flags.Number(

@@ -20,16 +20,15 @@ FairExecutor::~FairExecutor() {
   MutexLock lock(mutex_);
   // A task may have told its end before the thread that ran it came back from it.
   while (running_ > 0 || ending_ > 0) idle_.Wait(mutex_);
-  TANDEM_CHECK(lines_.empty()) << lines_.size() << " clients wait";
+  TANDEM_CHECK(line_.empty()) << line_.size() << " tasks wait";
 }
 
 void FairExecutor::Post(const std::string& client, Task task, absl::Duration rest) {
   TANDEM_CHECK(task != nullptr);
   {
     MutexLock lock(mutex_);
-    std::deque<Waiting>& line = lines_[client];
-    if (line.empty()) turns_.push_back(client);
-    line.push_back({std::move(task), rest});
+    line_.Join(client, ++last_number_);
+    waiting_.emplace(last_number_, Waiting{client, std::move(task), rest});
   }
   RunNext();
 }
@@ -39,16 +38,10 @@ void FairExecutor::RunNext() {
     auto next = std::make_shared<Waiting>();  // a task is moved only, and may be refused
     {
       MutexLock lock(mutex_);
-      if (running_ >= max_running_ || turns_.empty()) return;
-      const auto line = lines_.find(turns_.front());
-      turns_.pop_front();
-      *next = std::move(line->second.front());
-      line->second.pop_front();
-      if (line->second.empty()) {
-        lines_.erase(line);
-      } else {
-        turns_.push_back(line->first);
-      }
+      if (running_ >= max_running_ || line_.empty()) return;
+      const uint64_t number = line_.Front();
+      *next = std::move(waiting_.extract(number).mapped());
+      line_.Leave(next->client, number, /*had_turn=*/true);
       ++running_;
     }
     const auto run = [this, next](bool on_executor) {

@@ -2,19 +2,20 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
-#include <map>
+#include <cstdint>
 #include <string>
+#include <unordered_map>
 
 #include "absl/time/time.h"
+#include "common/concurrency/client_turns.h"
 #include "common/concurrency/executor.h"
 #include "common/concurrency/mutex.h"
 
 namespace tandem::concurrency {
 
 // An executor runs tasks in the order in which they came, so whoever posts a thousand of them keeps
-// all others waiting. Here each client has a line of its own, and the lines have turns: a client
-// that comes waits for one task of each other client at most.
+// all others waiting. Here clients have turns (client_turns.h): whoever comes waits for one task of
+// each other address, and of each other connection of its own address, at most.
 //
 // Thread-safe.
 class FairExecutor {
@@ -39,6 +40,7 @@ class FairExecutor {
 
  private:
   struct Waiting {
+    std::string client;
     Task task;
     absl::Duration rest;
   };
@@ -52,8 +54,9 @@ class FairExecutor {
   CondVar idle_;
   size_t running_ TANDEM_GUARDED_BY(mutex_) = 0;
   size_t ending_ TANDEM_GUARDED_BY(mutex_) = 0;  // threads in OnEnded
-  std::map<std::string, std::deque<Waiting>> lines_ TANDEM_GUARDED_BY(mutex_);  // none is empty
-  std::deque<std::string> turns_ TANDEM_GUARDED_BY(mutex_);  // each client of lines_ once
+  uint64_t last_number_ TANDEM_GUARDED_BY(mutex_) = 0;
+  ClientTurns line_ TANDEM_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Waiting> waiting_ TANDEM_GUARDED_BY(mutex_);  // those in line_
 };
 
 }  // namespace tandem::concurrency

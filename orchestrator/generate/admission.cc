@@ -29,35 +29,46 @@ Admission::Admission(const AdmissionOptions& options, concurrency::Timers& timer
   TANDEM_CHECK(options_.max_active > 0);
 }
 
-void Admission::Ask(uint64_t id, uint32_t priority, concurrency::Instant deadline,
-                    Decided decided) {
+void Admission::Ask(uint64_t id, uint32_t priority, const std::string& client,
+                    concurrency::Instant deadline, Decided decided) {
   const concurrency::Instant now = clock_.Now();
   absl::Status told;
   {
     concurrency::MutexLock lock(mutex_);
-    TANDEM_CHECK(!active_.contains(id) && !turns_.contains(id)) << "id " << id << " asks again";
+    TANDEM_CHECK(!active_.contains(id) && !waiting_.contains(id)) << "id " << id << " asks again";
     if (draining_) {
       told = Draining();
-    } else if (active_.size() < options_.max_active) {
+    } else if (running() < options_.max_active) {
       active_.insert(id);
-    } else if (line_.size() >= options_.max_waiting) {
-      told = absl::ResourceExhaustedError(
-          absl::StrCat(active_.size(), " requests are active, which is the most",
-                       options_.max_waiting == 0
-                           ? std::string(", and none may wait")
-                           : absl::StrCat(", and ", line_.size(), " wait: the line is full"),
-                       ": try again later"));
-      messages::AddRetryInfo(pace_.TimeFor(line_.size() + 1, now), told);
     } else {
-      if (line_.empty()) pace_.OnBegun(now);
-      const Turn turn{priority, ++last_arrival_};
-      line_.emplace(turn, Waiting{id, now, 0, std::move(decided)});
-      turns_.emplace(id, turn);
-      lock.Unlock();
-      return SetTimer(id, Patience(deadline, now));
+      Waiting gives_way;
+      if (line_.size() >= options_.max_waiting) {
+        told = Full(now);
+        if (const auto other = line_.GivesWayTo(priority, client)) {
+          gives_way = TakeFromLine(*other, /*had_turn=*/false);
+        }
+      }
+      if (line_.size() < options_.max_waiting) {
+        if (line_.empty()) pace_.OnBegun(now);
+        line_.Join(id, priority, client);
+        waiting_.emplace(id, Waiting{now, 0, std::move(decided)});
+        lock.Unlock();
+        if (gives_way.decided) Tell(std::move(gives_way), std::move(told));
+        return SetTimer(id, Patience(deadline, now));
+      }
     }
   }
-  Tell({id, now, 0, std::move(decided)}, std::move(told));
+  Tell({now, 0, std::move(decided)}, std::move(told));
+}
+
+absl::Status Admission::Full(concurrency::Instant now) const {
+  absl::Status full = absl::ResourceExhaustedError(absl::StrCat(
+      running(), " requests are active, which is the most",
+      options_.max_waiting == 0 ? std::string(", and none may wait")
+                                : absl::StrCat(", and ", line_.size(), " wait: the line is full"),
+      ": try again later"));
+  messages::AddRetryInfo(pace_.TimeFor(line_.size() + 1, now), full);
+  return full;
 }
 
 absl::Duration Admission::Patience(concurrency::Instant deadline, concurrency::Instant now) const {
@@ -73,9 +84,9 @@ void Admission::SetTimer(uint64_t id, absl::Duration patience) {
   });
   {
     concurrency::MutexLock lock(mutex_);
-    auto turn = turns_.find(id);
-    if (turn != turns_.end()) {
-      line_.at(turn->second).timer = timer;
+    auto waiting = waiting_.find(id);
+    if (waiting != waiting_.end()) {
+      waiting->second.timer = timer;
       return;
     }
   }
@@ -87,36 +98,57 @@ void Admission::Expire(uint64_t id) {
   absl::Status status;
   {
     concurrency::MutexLock lock(mutex_);
-    auto turn = turns_.find(id);
-    if (turn == turns_.end()) return;
-    auto it = line_.find(turn->second);
+    auto it = waiting_.find(id);
+    if (it == waiting_.end()) return;
     const concurrency::Instant now = clock_.Now();
-    const auto ahead = std::distance(line_.begin(), it);
+    const std::vector<uint64_t> order = line_.InOrder();
+    const auto ahead = std::distance(order.begin(), std::find(order.begin(), order.end(), id));
     status = absl::ResourceExhaustedError(absl::StrCat(
         "waited ", Readable(now - it->second.since), " for one of ", options_.max_active,
         " places; requests ahead of it: ", ahead, ": try again later"));
     messages::AddRetryInfo(pace_.TimeFor(static_cast<size_t>(ahead) + 1, now), status);
-    waiting = TakeFromLine(it);
+    waiting = TakeFromLine(id, /*had_turn=*/false);
   }
   Tell(std::move(waiting), std::move(status));
 }
 
 void Admission::Leave(uint64_t id) {
   Waiting left, next;
-  bool admitted = false;
   {
     concurrency::MutexLock lock(mutex_);
-    if (auto turn = turns_.find(id); turn != turns_.end()) {
-      left = TakeFromLine(line_.find(turn->second));
-    } else if (active_.erase(id) > 0 && !line_.empty()) {
-      pace_.OnMoved(clock_.Now());
-      next = TakeFromLine(line_.begin());
-      active_.insert(next.id);
-      admitted = true;
+    if (waiting_.contains(id)) {
+      left = TakeFromLine(id, /*had_turn=*/false);
+    } else {
+      active_.erase(id);
+      paused_.erase(id);
+      next = AdmitNext();
     }
   }
   if (left.timer != 0) timers_.Cancel(left.timer);
-  if (admitted) Tell(std::move(next), absl::OkStatus());
+  if (next.decided) Tell(std::move(next), absl::OkStatus());
+}
+
+void Admission::Pause(uint64_t id) {
+  Waiting next;
+  {
+    concurrency::MutexLock lock(mutex_);
+    if (active_.contains(id)) paused_.insert(id);
+    next = AdmitNext();
+  }
+  if (next.decided) Tell(std::move(next), absl::OkStatus());
+}
+
+void Admission::Resume(uint64_t id) {
+  concurrency::MutexLock lock(mutex_);
+  paused_.erase(id);
+}
+
+Admission::Waiting Admission::AdmitNext() {
+  if (line_.empty() || running() >= options_.max_active) return {};
+  pace_.OnMoved(clock_.Now());
+  const uint64_t id = line_.Front();
+  active_.insert(id);
+  return TakeFromLine(id, /*had_turn=*/true);
 }
 
 void Admission::Drain() {
@@ -124,19 +156,14 @@ void Admission::Drain() {
   {
     concurrency::MutexLock lock(mutex_);
     draining_ = true;
-    all.reserve(line_.size());
-    for (auto& [turn, waiting] : line_) all.push_back(std::move(waiting));
-    line_.clear();
-    turns_.clear();
+    for (const uint64_t id : line_.InOrder()) all.push_back(TakeFromLine(id, /*had_turn=*/false));
   }
   for (Waiting& waiting : all) Tell(std::move(waiting), Draining());
 }
 
-Admission::Waiting Admission::TakeFromLine(Line::iterator it) {
-  Waiting waiting = std::move(it->second);
-  turns_.erase(waiting.id);
-  line_.erase(it);
-  return waiting;
+Admission::Waiting Admission::TakeFromLine(uint64_t id, bool had_turn) {
+  line_.Leave(id, had_turn);
+  return std::move(waiting_.extract(id).mapped());
 }
 
 void Admission::Tell(Waiting waiting, absl::Status status) {

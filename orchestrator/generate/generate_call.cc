@@ -58,6 +58,7 @@ void GenerateCall::OnWorker(absl::AnyInvocable<void(GenerateCall&)> work) {
 }
 
 absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_started,
+                                   std::function<void(bool paused)> on_paused,
                                    std::function<void()> done) {
   TANDEM_CHECK(request.samples >= 1 && request_ == nullptr);
   request_ = std::make_shared<const GenerationRequest>(std::move(request));
@@ -69,6 +70,7 @@ absl::Status GenerateCall::Prepare(GenerationRequest request, MakeStarted make_s
   AddSample();  // an output prefix is one sample's alone
   TANDEM_RETURN_IF_ERROR(samples_[0]->Resume());
   make_started_ = std::move(make_started);
+  on_paused_ = std::move(on_paused);
   done_ = std::move(done);
   return absl::OkStatus();
 }
@@ -100,8 +102,9 @@ void GenerateCall::Start(v1::Started started) {
   begun_ = true;
   started.set_trace_id(observer_->trace_id());
   observer_->OnAdmitted(parts_.clock->Now(), started);
-  const SessionNeeds needs{started.target_model_id(), started.numerics_id(), request_->priority,
-                           request_->max_length(), request_->draft_nodes};
+  const SessionNeeds needs{started.target_model_id(), started.numerics_id(),
+                           request_->priority,        request_->client,
+                           request_->max_length(),    request_->draft_nodes};
   v1::GenerateReply reply;
   *reply.mutable_started() = std::move(started);
   Send(std::nullopt, std::move(reply));
@@ -214,10 +217,20 @@ void GenerateCall::Send(std::optional<uint32_t> sample, v1::GenerateReply reply)
   unread_.Add(bytes);
 }
 
+void GenerateCall::OnSamplePaused(bool paused) {
+  paused ? ++samples_paused_ : --samples_paused_;
+  UpdatePaused();
+}
+
+void GenerateCall::UpdatePaused() {
+  const bool paused = samples_paused_ > 0 && samples_paused_ + samples_ended_ == request_->samples;
+  if (paused != std::exchange(paused_, paused)) on_paused_(paused);
+}
+
 void GenerateCall::OnSampleEnded(uint32_t sample) {
   if (ended_) return;
   const absl::Status& status = samples_[sample]->ending()->status;
-  if (status.ok() && ++samples_ended_ < request_->samples) return;
+  if (status.ok() && ++samples_ended_ < request_->samples) return UpdatePaused();
   End(status, absl::IsAborted(status) ? std::optional(UnreadDrop::kPatience) : std::nullopt);
 }
 
@@ -312,6 +325,7 @@ void GenerateCall::Release() {
   unread_.Remove(unread_.bytes() - sent);
   make_detokenizer_ = nullptr;
   make_started_ = nullptr;
+  on_paused_ = nullptr;
   if (auto done = std::exchange(done_, nullptr)) done();
 }
 

@@ -41,6 +41,9 @@ namespace tandem::orchestrator {
 // A request takes one place of admission, however many samples it has, because half a request is of
 // no use. Each sample takes a slot at a target as one becomes free.
 //
+// While all its samples that have not ended wait for the client to read, it gives its place to
+// others.
+//
 // The log probabilities of the prompt come with the first sample. The texts of the others wait until
 // all of them are in the sink, so that they precede every delta.
 //
@@ -68,10 +71,11 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   void Post(concurrency::Task task);
 
   // Call on the strand, for a request that was found valid. INVALID_ARGUMENT means that the output
-  // prefix ends the text; then neither function is called. `make_started` is called at most once,
-  // before `done`.
+  // prefix ends the text; then no function is called. `make_started` is called at most once, before
+  // `done`. `on_paused` is called with true and false in turn, before `done`: the whole request
+  // waits for its reader, or does not any more.
   absl::Status Prepare(GenerationRequest request, MakeStarted make_started,
-                       std::function<void()> done);
+                       std::function<void(bool paused)> on_paused, std::function<void()> done);
   // Call on the strand, instead of OnDecided. Ends the call with `status`. `done` is not called.
   void Refuse(absl::Status status);
 
@@ -93,7 +97,9 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   void SendReply(uint32_t sample, v1::GenerateReply reply) override;
   void SendAside(v1::GenerateReply reply) override;
+  void OnSamplePaused(bool paused) override;
   void OnSampleEnded(uint32_t sample) override;
+  void UpdatePaused();
 
   // Runs `work` on the strand, on one of parts_.workers if there are any. Does nothing once the
   // call has ended.
@@ -126,12 +132,15 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   std::optional<SampleRequest> first_sample_;         // absent: likewise
   MakeDetokenizer make_detokenizer_;
   MakeStarted make_started_;
+  std::function<void(bool paused)> on_paused_;
   std::function<void()> done_;
   absl::Duration waited_;  // for admission
   bool begun_ = false;
   bool ended_ = false;
   std::vector<std::unique_ptr<Sample>> samples_;
   size_t samples_ended_ = 0;
+  size_t samples_paused_ = 0;
+  bool paused_ = false;                    // the whole request
   std::deque<Unwritten> unwritten_;        // the messages in the sink
   UnreadCall unread_;                      // their bytes, and those of text that is not in it yet
   bool dropped_ = false;                   // what was in it

@@ -154,6 +154,7 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
   TANDEM_ASSIGN_OR_RETURN(const v1::Welcome target, Target());
   TANDEM_ASSIGN_OR_RETURN(GenerationRequest valid, Check(request, context.request_id, target));
   valid.deadline = context.deadline;
+  valid.client = context.client;
   valid.is_chat = request.has_conversation();
   const uint32_t priority = valid.priority;
   uint64_t id = 0;
@@ -166,9 +167,10 @@ absl::Status Generator::Accept(const std::shared_ptr<GenerateCall>& call,
       [this, model_id = target.model_id()](const GenerationRequest& checked) {
         return MakeStarted(model_id, checked);
       },
+      [this, id](bool paused) { paused ? admission_->Pause(id) : admission_->Resume(id); },
       [this, id] { Leave(id); }));
   TANDEM_RETURN_IF_ERROR(Enter(id, call));
-  admission_->Ask(id, priority, context.deadline,
+  admission_->Ask(id, priority, context.client, context.deadline,
                   [call](absl::Status status, absl::Duration waited) {
                     call->OnDecided(std::move(status), waited);
                   });

@@ -51,7 +51,7 @@ struct CallContext {
   std::shared_ptr<const void> memory;
   std::string traceparent;  // the header as it came, not validated; may be empty
   std::string request_id;   // x-request-id, likewise
-  std::string client;       // who asks, such as its connection: clients have turns
+  std::string client;       // its connection, as gRPC writes it: clients have turns
   CallFront front;          // for who watches
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();

@@ -37,6 +37,9 @@ class Sample::Events final : public DraftEvents, public VerifyEvents {
   void OnVerifyReady() override {
     OnStrand([](SpeculationLoop& loop) { loop.OnVerifyReady(); });
   }
+  void OnSlotWanted() override {
+    OnStrand([](SpeculationLoop& loop) { loop.OnSlotWanted(); });
+  }
   void OnVerifyLost(base::Incarnation incarnation, std::string reason) override {
     OnStrand([=](SpeculationLoop& loop) { loop.OnVerifyLost(incarnation, reason); });
   }
@@ -103,6 +106,7 @@ void Sample::Start(SessionNeeds needs, Post post) {
   parts.cpu_clock = parts_.cpu_clock;
   parts.lengths = parts_.lengths;
   parts.drafters = parts_.drafters;
+  parts.on_paused = [this](bool paused) { owner_.OnSamplePaused(paused); };
   loop_ = std::make_unique<SpeculationLoop>(request_, parts_.loop, std::move(parts), arrived_,
                                             [this](Ending ending) {
                                               ending_ = std::move(ending);

@@ -32,6 +32,8 @@ class SampleOwner {
   virtual void SendReply(uint32_t sample, v1::GenerateReply reply) = 0;
   // Sends a message besides the text. OnWritten does not follow.
   virtual void SendAside(v1::GenerateReply reply) = 0;
+  // It waits for its reader, or goes on.
+  virtual void OnSamplePaused(bool paused) = 0;
   // Called once, from inside the sample. So the sample must not be destroyed there.
   virtual void OnSampleEnded(uint32_t sample) = 0;
 };

@@ -199,21 +199,28 @@ absl::Duration SpeculationLoop::DraftWait() const {
 void SpeculationLoop::Pause() {
   state_ = State::kPaused;
   SetReaderTimer();
+  if (verification_.OfferSlot()) Park();
+  if (parts_.on_paused) parts_.on_paused(true);
 }
 
 void SpeculationLoop::SetReaderTimer() {
+  paused_ = parts_.clock->Now();
   parts_.timers->Set(LoopTimer::kReader, std::min(options_.close_after, options_.abort_after));
 }
 
 // A text that is held back waits for another sample, not for its reader. So it gives its place at
 // the peers back, and has no end to its wait.
+void SpeculationLoop::Park() {
+  state_ = State::kParked;
+  drafting_.Close();
+  verification_.Close();
+  if (parts_.stream->held_back()) return parts_.timers->Cancel(LoopTimer::kReader);
+  parts_.timers->Set(LoopTimer::kReader, paused_ + options_.abort_after - parts_.clock->Now());
+}
+
 void SpeculationLoop::OnReaderTimer() {
   if (state_ == State::kPaused && options_.close_after < options_.abort_after) {
-    state_ = State::kParked;
-    drafting_.Close();
-    verification_.Close();
-    if (parts_.stream->held_back()) return;
-    parts_.timers->Set(LoopTimer::kReader, options_.abort_after - options_.close_after);
+    Park();
   } else if (parts_.stream->held_back()) {
     SetReaderTimer();
   } else if (state_ == State::kPaused || state_ == State::kParked) {
@@ -340,6 +347,12 @@ void SpeculationLoop::OnVerifyReady() {
   EndVerification(verification_.OnReady());
 }
 
+void SpeculationLoop::OnSlotWanted() {
+  if (state_ != State::kPaused) return;
+  CpuTime cpu(*this);
+  Park();
+}
+
 void SpeculationLoop::OnVerifyLost(base::Incarnation incarnation, std::string reason) {
   if (state_ == State::kEnded) return;
   CpuTime cpu(*this);
@@ -393,6 +406,7 @@ void SpeculationLoop::OnDrained() {
   if (parts_.stream->held_back() || !parts_.stream->caught_up()) return;
   CpuTime cpu(*this);
   parts_.timers->Cancel(LoopTimer::kReader);
+  if (parts_.on_paused) parts_.on_paused(false);
   if (state_ == State::kParked && plan_.WantsDraft()) drafting_.Open();
   BeginRound();
 }

@@ -10,10 +10,10 @@
 //   kNew        Start                              kVerifying (the first round has no draft)
 //   kDrafting   a block, or its deadline           kVerifying
 //   kVerifying  a verdict                          kDrafting, kVerifying, kPaused, kEnded
-//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after,
-//                                                  or kEnded if abort_after is over first
+//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after, or
+//                                                  as soon as another request waits for a slot
 //   kParked     the reader; nothing is held at     kDrafting, kVerifying (by replay); kEnded after
-//               the peers meanwhile                abort_after
+//               the peers meanwhile                abort_after of both
 //   kEnded      nothing                            -
 //
 // Any state except kNew and kEnded goes to kEnded by OnCancel, the request's deadline or a failure.
@@ -64,6 +64,9 @@ struct LoopParts {
   const concurrency::Clock* cpu_clock = nullptr;  // measures StageTimes::cpu; null: `clock`
   CommonLength* lengths = nullptr;     // null: the loop learns the lengths of its blocks alone
   CommonDrafters* drafters = nullptr;  // null: likewise which drafters are good
+  // Called on the strand when the loop begins to wait for its reader, and when it goes on. May be
+  // empty.
+  std::function<void(bool paused)> on_paused;
 };
 
 // Not thread-safe: all calls come on one strand, one at a time, and never from inside one another.
@@ -82,6 +85,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override;
 
   void OnVerifyReady() override;
+  void OnSlotWanted() override;
   void OnVerifyLost(base::Incarnation incarnation, std::string reason) override;
   void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override;
 
@@ -109,6 +113,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   void Commit(const acceptance::Decision& decision, VerifyReply reply);
   void RoundIsOver();
   void Pause();
+  void Park();
   void SetReaderTimer();
   void OnReaderTimer();
   void End(absl::Status status, Finish finish = Finish::kLength);
@@ -134,6 +139,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   concurrency::Instant stage_began_;  // drafting or verifying
   uint32_t rounds_begun_ = 0;
   bool refusal_logged_ = false;  // one line a text is enough
+  concurrency::Instant paused_;  // when its reader's patience began
 
   StageTimes times_;
 };

@@ -70,6 +70,7 @@ struct GenerationRequest {
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();  // on the loop's clock
+  std::string client;  // the connection that it came over; clients have turns
 
   uint32_t prompt_tokens() const { return static_cast<uint32_t>(prompt.size()); }
   uint32_t max_length() const { return prompt_tokens() + max_tokens; }

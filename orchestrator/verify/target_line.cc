@@ -27,18 +27,27 @@ std::shared_ptr<VerifyEvents> TargetLine::Remove(uint64_t id) {
   return events;
 }
 
-void TargetLine::Join(uint64_t id) { line_.Join(id, sessions_.at(id).needs.priority); }
+// A session that a target has just refused has had its turn for nothing.
+void TargetLine::Join(uint64_t id) {
+  const Session& session = sessions_.at(id);
+  if (session.parked != nullptr) {
+    line_.JoinAgain(id, session.needs.priority, session.needs.client);
+  } else {
+    line_.Join(id, session.needs.priority, session.needs.client);
+  }
+}
 
 bool TargetLine::Leave(uint64_t id) {
   Session& session = sessions_.at(id);
   if (session.parked != nullptr) left_.push_back(std::move(session.parked));
-  return line_.Leave(id, session.needs.priority);
+  offers_.erase(id);
+  return line_.Leave(id, /*had_turn=*/false);
 }
 
 TargetLine::EventsList TargetLine::All() const {
   EventsList all;
   all.reserve(line_.size());
-  for (uint64_t id : line_.Sessions()) all.push_back(sessions_.at(id).events);
+  for (uint64_t id : line_.InOrder()) all.push_back(sessions_.at(id).events);
   return all;
 }
 
@@ -51,11 +60,11 @@ TargetLine::EventsList TargetLine::Serve(std::vector<TargetView>& views, concurr
                        [](const TargetView& view) { return view.slots->may_take() && !view.kept; });
   };
   if (!any_open()) return served;
-  for (uint64_t id : line_.Sessions()) {
+  for (uint64_t id : line_.InOrder()) {
     Session& session = sessions_.at(id);
     if (Assign(id, session, views, now, next)) {
       served.push_back(session.events);
-      line_.Leave(id, session.needs.priority);
+      line_.Leave(id, /*had_turn=*/true);
     }
     if (!any_open()) break;
   }
@@ -105,6 +114,18 @@ bool TargetLine::OpenAt(TargetView& view, Session& session) {
   ++view.sequences;
   view.slots->Took(RoomAt(view.info, session.needs.length, session.needs.max_nodes));
   return true;
+}
+
+void TargetLine::Offer(uint64_t id) {
+  if (sessions_.at(id).link != nullptr) offers_.insert(id);
+}
+
+TargetLine::EventsList TargetLine::TakeOffers() {
+  EventsList wanted;
+  while (!offers_.empty() && wanted.size() < line_.size()) {
+    wanted.push_back(sessions_.at(offers_.extract(offers_.begin()).value()).events);
+  }
+  return wanted;
 }
 
 std::vector<std::shared_ptr<TargetLine::Link>> TargetLine::TakeLeft() {

@@ -1,4 +1,4 @@
-// The sessions of a TargetPool, and the line of those that wait for a target (slot_queue.h).
+// The sessions of a TargetPool, and the line of those that wait for a target (waiting_line.h).
 //
 // The line is served from its front. Each session takes the best target that may have a slot and
 // room for it (target_search.h). One that finds no room waits for that of one target, and keeps it
@@ -13,13 +13,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/base/ids.h"
 #include "common/concurrency/instant.h"
 #include "orchestrator/peers/chooser.h"
+#include "orchestrator/request/waiting_line.h"
 #include "orchestrator/verify/sequence_mux.h"
-#include "orchestrator/verify/slot_queue.h"
 #include "orchestrator/verify/target_search.h"
 #include "orchestrator/verify/verify_session.h"
 
@@ -64,6 +65,12 @@ class TargetLine {
   EventsList Serve(std::vector<TargetView>& views, concurrency::Instant now,
                    concurrency::Instant next);
 
+  // The session pauses: its slot goes to whoever wants it. It counts until it leaves its target.
+  void Offer(uint64_t id);
+  // The events of sessions whose slots were offered, as many as there are sessions in line. Their
+  // offers are over.
+  EventsList TakeOffers();
+
   // Sequences that nobody needs any more. Free them without the lock.
   std::vector<std::shared_ptr<Link>> TakeLeft();
 
@@ -76,7 +83,8 @@ class TargetLine {
   bool OpenAt(TargetView& view, Session& session);
 
   Chooser chooser_;
-  SlotQueue line_;
+  WaitingLine line_;
+  std::set<uint64_t> offers_;  // sessions whose slots are to be had
   std::map<uint64_t, Session> sessions_;
   uint64_t last_session_ = 0;
   base::SequenceId last_sequence_;

@@ -40,6 +40,7 @@ class TargetPool::Session final : public VerifySession {
     link_.reset();
     pool_->Leave(id_, std::nullopt, absl::ZeroDuration());
   }
+  bool OfferSlot() override { return pool_->OfferSlot(id_); }
   void Submit(base::Incarnation incarnation, VerifyStep step) override {
     if (link_ != nullptr && link_->incarnation() == incarnation) link_->Submit(std::move(step));
   }
@@ -280,6 +281,12 @@ void TargetPool::Remove(uint64_t id) {
   released = line_.Remove(id);
 }
 
+bool TargetPool::OfferSlot(uint64_t id) {
+  concurrency::MutexLock lock(mutex_);
+  line_.Offer(id);
+  return !line_.empty();
+}
+
 void TargetPool::GiveUp(base::Incarnation incarnation, const std::string& reason) {
   TargetSet::Clients clients;
   {
@@ -325,12 +332,15 @@ void TargetPool::AddAllInLine(EventsList& told) const {
 }
 
 void TargetPool::Tell(const EventsList& told) {
+  EventsList wanted;
   {
     std::vector<std::shared_ptr<Link>> left;  // freed after the lock
     concurrency::MutexLock lock(mutex_);
     left = line_.TakeLeft();
+    wanted = line_.TakeOffers();
   }
   for (const auto& events : told) events->OnVerifyReady();
+  for (const auto& events : wanted) events->OnSlotWanted();
 }
 
 // ---- for people ----

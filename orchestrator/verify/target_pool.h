@@ -63,7 +63,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void Stop();
 
   // `events` is called on any thread and hands over to the request's strand. Sessions are ordered
-  // by when they were made, which is the order of their requests' arrival.
+  // by when they were made, which is the order of their requests' arrival; of one priority, clients have
+  // turns.
   std::unique_ptr<VerifySession> NewSession(std::shared_ptr<VerifyEvents> events,
                                             SessionNeeds needs);
 
@@ -104,6 +105,7 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void LeaveTarget(uint64_t id, std::shared_ptr<Link> left, std::optional<LeaveCause> cause,
                    absl::Duration retry_after);
   void Remove(uint64_t id);
+  bool OfferSlot(uint64_t id);
   void GiveUp(base::Incarnation incarnation, const std::string& reason);
 
   void CloseLeft();

@@ -32,6 +32,7 @@ struct SessionNeeds {
   std::string model_id;     // empty: that of its first target
   std::string numerics_id;  // preferred; empty: that of its first target
   uint32_t priority = 0;    // 0 to 10; higher ones stand first in line
+  std::string client;       // its connection; those of one priority have turns
   uint32_t length = 0;      // tokens that its text may have, prompt and output together
   uint32_t max_nodes = 0;   // candidates in its trees; 0: it has none
 };

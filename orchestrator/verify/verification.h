@@ -58,6 +58,8 @@ class Verification {
 
   // Frees the target's sequence, between rounds or for good. The next round begins a new sequence.
   void Close();
+  // The request pauses; as VerifySession::OfferSlot.
+  bool OfferSlot() { return session_.OfferSlot(); }
 
   std::optional<Verified> OnVerdict(base::Incarnation incarnation, VerifyReply reply);
   std::optional<Verified> OnReady();

@@ -60,6 +60,10 @@ class VerifySession {
   // Leaves for good or for a while: nothing is held and nothing waits.
   virtual void Close() = 0;
 
+  // The session pauses, and holds its slot until somebody wants it. True: somebody waits for one
+  // now. Else OnSlotWanted says so, once, when somebody does; also after the pause.
+  virtual bool OfferSlot() = 0;
+
   // Sends a Step to the session's target, if this is the target's stream; otherwise it does
   // nothing. The first Step after Seek begins a new sequence, so no answer to an older sequence is
   // taken for its own. It is the same sequence if only the stream was lost (kLost) and the target
@@ -77,6 +81,8 @@ class VerifyEvents {
   virtual ~VerifyEvents() = default;
   // The session may now get what it waits for. Seek tells.
   virtual void OnVerifyReady() = 0;
+  // After OfferSlot: somebody waits for a slot.
+  virtual void OnSlotWanted() = 0;
   // The session's stream, the present or a former one, is gone. Verdicts that were read before come
   // first.
   virtual void OnVerifyLost(base::Incarnation incarnation, std::string reason) = 0;

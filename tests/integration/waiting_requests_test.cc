@@ -11,6 +11,7 @@
 #include "tests/integration/held_call.h"
 #include "tests/integration/many_requests.h"
 #include "tests/integration/requests.h"
+#include "tests/support/timed_model.h"
 #include "tests/support/wait.h"
 
 namespace tandem::testing {
@@ -20,12 +21,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A request that holds its place, and reads no more than its beginning, until told.
+// A request that runs, and so holds its place, until told.
 class Holder {
  public:
   explicit Holder(const InProcessCluster& cluster)
-      : call_(NarrowChannel(cluster.port(), 64), GreedyRequest({263, 793, 286}, 900, 0),
-              {.read_first = 1}) {
+      : call_(cluster.channel(), GreedyRequest({263, 793, 286}, 900, 0)) {
     TANDEM_CHECK(WaitUntil([&] { return call_.started(); }));
   }
   void End() { call_.Cancel(); }
@@ -38,7 +38,9 @@ ClusterOptions OnePlace(uint32_t max_waiting) {
   ClusterOptions options = DemoOptions();
   options.max_active_requests = 1;
   options.max_waiting_requests = max_waiting;
-  options.loop.max_undelivered_tokens = 16;  // so the holder stands still
+  // A holder's 900 passes take longer than any of these tests.
+  options.target_model = std::make_unique<TimedModel>(std::move(options.target_model),
+                                                      PassCost{.pass = absl::Milliseconds(20)});
   return options;
 }
 
@@ -121,6 +123,7 @@ TEST(WaitingRequests, ADrainSendsThoseThatWaitElsewhereAtOnce) {
 
 TEST(WaitingRequests, OneThatNeverReadsIsAbortedAndFreesItsPlace) {
   ClusterOptions options = OnePlace(4);
+  options.loop.max_undelivered_tokens = 16;
   options.loop.close_after = absl::Milliseconds(20);
   options.loop.abort_after = absl::Milliseconds(200);
   CountedCluster many(std::move(options));

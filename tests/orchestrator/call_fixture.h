@@ -69,10 +69,10 @@ class CallFixture {
   }
 
   void Prepare() {
-    ASSERT_TRUE(
-        call->Prepare(
-                request, [](const GenerationRequest&) { return v1::Started(); }, [this] { ++done; })
-            .ok());
+    ASSERT_TRUE(call->Prepare(
+                        request, [](const GenerationRequest&) { return v1::Started(); },
+                        [this](bool now) { paused.push_back(now); }, [this] { ++done; })
+                    .ok());
   }
   // Is admitted.
   void Begin() {
@@ -115,6 +115,7 @@ class CallFixture {
   const std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   std::shared_ptr<GenerateCall> call;
   int done = 0;
+  std::vector<bool> paused;  // as it was told
   bool reads = true;
 
  private:

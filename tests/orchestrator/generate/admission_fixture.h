@@ -30,9 +30,10 @@ class AdmissionTest : public ::testing::Test {
                                             timers, clock);
   }
   // Ids rise by themselves. `for_at_most`: until the request's deadline.
-  uint64_t Ask(uint32_t priority = 0, absl::Duration for_at_most = absl::InfiniteDuration()) {
+  uint64_t Ask(uint32_t priority = 0, absl::Duration for_at_most = absl::InfiniteDuration(),
+               const std::string& client = "") {
     const uint64_t id = ++last_id;
-    admission->Ask(id, priority, clock.Now() + for_at_most,
+    admission->Ask(id, priority, client, clock.Now() + for_at_most,
                    [this, id](absl::Status status, absl::Duration waited) {
                      Told& it = told[id];
                      it.status = std::move(status);

@@ -152,7 +152,7 @@ TEST(AdmissionThreadsTest, PlacesAreNeitherLostNorGivenTwice) {
     threads.emplace_back([&, t] {
       for (uint64_t i = 0; i < kEach; ++i) {
         const uint64_t id = static_cast<uint64_t>(t) * kEach + i;
-        admission->Ask(id, i % 3, kNever, [&, id](absl::Status status, absl::Duration) {
+        admission->Ask(id, i % 3, "", kNever, [&, id](absl::Status status, absl::Duration) {
           ++ended;
           if (!status.ok()) return;
           concurrency::MutexLock lock(mutex);

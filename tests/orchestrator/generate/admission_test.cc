@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "common/concurrency/instant.h"
 #include "common/messages/status_details.h"
 #include "gmock/gmock.h"
@@ -14,6 +15,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr absl::Duration kNoDeadline = absl::InfiniteDuration();
 
 TEST_F(AdmissionTest, AFreePlaceIsGivenAtOnce) {
   Make(2, 4);
@@ -212,7 +215,7 @@ TEST_F(AdmissionTest, AThousandThatEndAtOnceDoNotNest) {
   int deepest = 0;
   int ended = 0;
   for (uint64_t id = 100; id < 1100; ++id) {
-    admission->Ask(id, 0, kNever, [&, id](absl::Status, absl::Duration) {
+    admission->Ask(id, 0, "", kNever, [&, id](absl::Status, absl::Duration) {
       deepest = std::max(deepest, ++depth);
       admission->Leave(id);
       ++ended;
@@ -223,6 +226,59 @@ TEST_F(AdmissionTest, AThousandThatEndAtOnceDoNotNest) {
   EXPECT_EQ(ended, 1000);
   EXPECT_EQ(deepest, 1);
   EXPECT_EQ(admission->active(), 0u);
+}
+
+TEST_F(AdmissionTest, OfOnePriorityClientsHaveTurns) {
+  Make(1, 100);
+  Ask(0, kNoDeadline, "a:1");
+  for (int i = 0; i < 40; ++i) Ask(0, kNoDeadline, "a:1");
+  for (int i = 0; i < 40; ++i) Ask(0, kNoDeadline, absl::StrCat("b:", i));
+  const uint64_t late = Ask(0, kNoDeadline, "c:1");
+  for (uint64_t id = 1; admitted.back() != late; id = admitted.back()) admission->Leave(id);
+  EXPECT_EQ(admitted.size(), 4u) << "one of each other address went first";
+}
+
+// As many places as it wants, but only until others come.
+TEST_F(AdmissionTest, InAFullLineTheClientWithTheMostGivesWay) {
+  Make(1, 3);
+  Ask(0, kNoDeadline, "a:1");
+  for (int i = 0; i < 3; ++i) Ask(0, kNoDeadline, "a:1");
+  const uint64_t other = Ask(0, kNoDeadline, "b:1");
+  EXPECT_EQ(CodeOf(4), absl::StatusCode::kResourceExhausted) << "the last one of a:1";
+  EXPECT_THAT(MessageOf(4), HasSubstr("the line is full"));
+  EXPECT_EQ(told.count(other), 0u) << "it waits";
+  const uint64_t same = Ask(0, kNoDeadline, "a:1");
+  EXPECT_EQ(CodeOf(same), absl::StatusCode::kResourceExhausted) << "it has the most itself";
+  const uint64_t second = Ask(0, kNoDeadline, "b:1");
+  EXPECT_EQ(CodeOf(second), absl::StatusCode::kResourceExhausted) << "then it would have the most";
+  EXPECT_EQ(admission->waiting(), 3u);
+  admission->Leave(1);
+  admission->Leave(2);
+  EXPECT_THAT(admitted, ElementsAre(1, 2, other));
+}
+
+TEST_F(AdmissionTest, OneThatPausesGivesItsPlaceAwayAndIsNeverRefused) {
+  Make(2, 10);
+  for (int i = 0; i < 4; ++i) Ask();
+  EXPECT_THAT(admitted, ElementsAre(1, 2));
+  admission->Pause(1);
+  EXPECT_THAT(admitted, ElementsAre(1, 2, 3));
+  admission->Pause(1);
+  admission->Pause(99);
+  EXPECT_THAT(admitted, ElementsAre(1, 2, 3)) << "once each, and nothing for who has no place";
+  admission->Resume(1);
+  EXPECT_EQ(admission->active(), 3u) << "one too many";
+  admission->Leave(2);
+  EXPECT_THAT(admitted, ElementsAre(1, 2, 3)) << "until one has left";
+  admission->Leave(1);
+  EXPECT_THAT(admitted, ElementsAre(1, 2, 3, 4));
+  admission->Pause(3);
+  admission->Leave(3);
+  EXPECT_EQ(admission->active(), 1u);
+  EXPECT_EQ(CodeOf(Ask()), absl::StatusCode::kOk);
+  Ask();
+  EXPECT_EQ(admission->active(), 2u);
+  EXPECT_EQ(admission->waiting(), 1u) << "the pause ended with the request";
 }
 
 TEST_F(AdmissionTest, TimersThatOutliveItDoNothing) {

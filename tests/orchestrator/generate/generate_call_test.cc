@@ -59,7 +59,7 @@ struct Fixture {
           EXPECT_EQ(checked.prompt_tokens(), 2u);
           return may_start;
         },
-        [this] { ++done; });
+        [](bool) {}, [this] { ++done; });
   }
 
   const ::tandem::testing::FakeClock clock;

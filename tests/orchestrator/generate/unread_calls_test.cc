@@ -18,6 +18,7 @@ namespace {
 using ::tandem::testing::LogLine;
 using ::tandem::testing::LogRecorder;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 GenerationRequest Request(uint32_t samples) {
@@ -240,6 +241,26 @@ TEST(UnreadCalls, NothingIsLeftOfAStreamThatIsOver) {
   EXPECT_EQ(all->counts().bytes, 0u);
   f.harness.timers.Advance(absl::Hours(1));
   EXPECT_EQ(Dropped(*all, UnreadDrop::kPatience), 0u);
+}
+
+TEST(UnreadCalls, ARequestPausesWhenAllItsSamplesDo) {
+  LoopOptions loop;
+  loop.max_undelivered_tokens = 8;
+  GenerationRequest request = Request(3);
+  request.max_tokens = 60;
+  request.sampling.stop_token_ids = {3};
+  CallFixture f(request, loop);
+  f.reads = false;
+  f.Begin();
+  f.harness.DeliverAll();
+  EXPECT_THAT(f.paused, ElementsAre(true));
+  EXPECT_EQ(f.done, 0);
+  f.Read();
+  EXPECT_THAT(f.paused, ElementsAre(true, false));
+  f.reads = true;
+  f.Run();
+  EXPECT_EQ(f.done, 1);
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
 }
 
 }  // namespace

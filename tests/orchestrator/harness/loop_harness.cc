@@ -315,6 +315,7 @@ class ToTarget final : public VerifySession {
     target_.Leave(cause, retry_after);
   }
   void Close() override { target_.Close(); }
+  bool OfferSlot() override { return target_.OfferSlot(); }
   void Submit(base::Incarnation incarnation, VerifyStep step) override {
     target_.Submit(incarnation, std::move(step));
   }

@@ -67,6 +67,7 @@ class FakeTarget final : public VerifySession {
   void Leave(LeaveCause cause, absl::Duration retry_after) override;
   void Submit(base::Incarnation incarnation, VerifyStep step) override;
   void Close() override;
+  bool OfferSlot() override { return others_wait; }
   void GiveUp(base::Incarnation incarnation, const std::string& reason) override;
   concurrency::Instant last_heard() const override { return last_heard_; }
 
@@ -92,6 +93,7 @@ class FakeTarget final : public VerifySession {
   uint32_t max_nodes = 0;          // of a tree; 0: it takes chains alone
   bool draws_again = false;        // a fault (table_sequence.h)
   bool reconnects = true;          // after GiveUp
+  bool others_wait = false;        // for a slot
 
   base::Incarnation incarnation{};
   int steps = 0;

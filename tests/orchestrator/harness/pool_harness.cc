@@ -16,6 +16,11 @@ class PoolHarness::Request::Events final : public VerifyEvents {
       if (request_->loop != nullptr) request_->loop->OnVerifyReady();
     });
   }
+  void OnSlotWanted() override {
+    queue_.push_back([this] {
+      if (request_->loop != nullptr) request_->loop->OnSlotWanted();
+    });
+  }
   void OnVerifyLost(base::Incarnation incarnation, std::string reason) override {
     queue_.push_back([=, this] {
       if (request_->loop != nullptr) request_->loop->OnVerifyLost(incarnation, reason);
@@ -97,6 +102,7 @@ PoolHarness::Request& PoolHarness::Add(GenerationRequest wanted) {
         if (request.loop != nullptr) request.loop->OnTimer(timer);
       });
   request.session = pool_->NewSession(request.events, {.priority = request.request.priority,
+                                                       .client = request.request.client,
                                                        .length = request.request.max_length()});
   LoopParts parts{nullptr,
                   request.session.get(),
@@ -118,7 +124,7 @@ bool PoolHarness::DeliverOne() {
   queue.pop_front();
   event();
   for (auto& request : requests_) {
-    while (request->reader.waiting > 0) {
+    while (request->reader.reads && request->reader.waiting > 0) {
       --request->reader.waiting;
       request->stream->OnWritten();
     }

@@ -443,6 +443,36 @@ TEST(ClientFailures, AReaderThatPausesLongIsParkedAndRefilled) {
   EXPECT_EQ(harness.draft.opens, 2);
 }
 
+// Whether they wait when it pauses, or come later: its slot is free without any time going by.
+TEST(ClientFailures, AReaderThatPausesIsParkedAtOnceWhereOthersWait) {
+  for (const bool wait_before : {true, false}) {
+    GenerationRequest request = SmallRequest();
+    request.max_tokens = 300;
+    HarnessOptions options;
+    options.loop.max_undelivered_tokens = 64;
+    LoopHarness harness(request, options);
+    harness.reader.reads = false;
+    harness.target.others_wait = wait_before;
+    harness.Start();
+    harness.DeliverAll();
+    const concurrency::Instant paused = harness.clock.Now();
+    EXPECT_EQ(harness.target.open_sequences(), wait_before ? 0 : 1);
+    if (!wait_before) harness.loop->OnSlotWanted();
+    EXPECT_EQ(harness.target.open_sequences(), 0);
+    EXPECT_FALSE(harness.draft.is_open);
+    EXPECT_EQ(harness.clock.Now(), paused);
+    EXPECT_EQ(harness.timers.left(LoopTimer::kReader), options.loop.abort_after)
+        << "its patience is as long as ever";
+    harness.loop->OnSlotWanted();  // late: nothing is left to give
+    harness.reader.reads = true;
+    harness.Read();
+    harness.loop->OnSlotWanted();  // late: it computes again
+    harness.Run();
+    ExpectSame(harness);
+    EXPECT_EQ(harness.ending->counts.target_replays, 1u);
+  }
+}
+
 TEST(ClientFailures, AReaderThatNeverReadsIsAborted) {
   GenerationRequest request = SmallRequest();
   request.max_tokens = 300;

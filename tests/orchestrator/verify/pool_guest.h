@@ -17,11 +17,13 @@ struct Guest {
   // The pool's sessions keep it; the guest keeps its session.
   struct Events final : VerifyEvents {
     void OnVerifyReady() override { ++nudges; }
+    void OnSlotWanted() override { ++wanted; }
     void OnVerifyLost(base::Incarnation incarnation, std::string) override {
       lost.push_back(incarnation);
     }
     void OnVerdict(base::Incarnation, VerifyReply) override {}
     int nudges = 0;
+    int wanted = 0;
     std::vector<base::Incarnation> lost;
   };
 

@@ -28,6 +28,7 @@ struct FakeSink final : SequenceMux::Sink {
 
 struct Recorder final : VerifyEvents {
   void OnVerifyReady() override {}
+  void OnSlotWanted() override {}
   void OnVerifyLost(base::Incarnation, std::string) override {}
   void OnVerdict(base::Incarnation incarnation, VerifyReply reply) override {
     heard.emplace_back(incarnation, reply.round);
@@ -111,6 +112,7 @@ TEST(SequenceMux, AVerdictIsOfTheSequenceThatItNames) {
 // Each verdict leads to the sequence's next Step at once.
 struct Follower final : VerifyEvents {
   void OnVerifyReady() override {}
+  void OnSlotWanted() override {}
   void OnVerifyLost(base::Incarnation, std::string) override {}
   void OnVerdict(base::Incarnation, VerifyReply reply) override {
     link->Submit(Fixture::Step(reply.round + 1));

@@ -10,9 +10,9 @@
 namespace tandem::orchestrator {
 namespace {
 
-using Text = std::vector<uint32_t>;
+using TokenIds = std::vector<uint32_t>;
 
-VerifyStep FirstStep(const std::shared_ptr<const Text>& prompt) {
+VerifyStep FirstStep(const std::shared_ptr<const TokenIds>& prompt) {
   VerifyStep step;
   step.round = 1;
   step.setup.emplace();
@@ -21,7 +21,7 @@ VerifyStep FirstStep(const std::shared_ptr<const Text>& prompt) {
 }
 
 TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
-  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  const auto prompt = std::make_shared<const TokenIds>(TokenIds(1000, 300));
   StepBatches batches;
   for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
@@ -39,7 +39,7 @@ TEST(StepBatches, WaitingStepsShareTheirPromptAndHaveItInTheMessage) {
 }
 
 TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
-  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  const auto prompt = std::make_shared<const TokenIds>(TokenIds(1000, 300));
   StepBatches batches;
   for (uint64_t sequence = 1; sequence <= 3; ++sequence)
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
@@ -53,7 +53,7 @@ TEST(StepBatches, APromptThatDoesNotFitWaitsAsItWas) {
 }
 
 TEST(StepBatches, AClosedSequencesStepsAreDropped) {
-  const auto prompt = std::make_shared<const Text>(Text(10, 300));
+  const auto prompt = std::make_shared<const TokenIds>(TokenIds(10, 300));
   StepBatches batches;
   for (uint64_t sequence = 1; sequence <= 3; ++sequence)
     batches.Add(base::SequenceId{sequence}, FirstStep(prompt));
@@ -67,7 +67,7 @@ TEST(StepBatches, AClosedSequencesStepsAreDropped) {
 }
 
 TEST(StepBatches, AStepThatIsLargerThanABatchGoesAlone) {
-  const auto prompt = std::make_shared<const Text>(Text(1000, 300));
+  const auto prompt = std::make_shared<const TokenIds>(TokenIds(1000, 300));
   StepBatches batches;
   batches.Add(base::SequenceId{1}, FirstStep(prompt));
   EXPECT_EQ(batches.Take(100).steps_size(), 1);
@@ -77,7 +77,7 @@ TEST(StepBatches, AStepThatIsLargerThanABatchGoesAlone) {
 // As many as a target takes in a message, and Steps only when all slots are free that will be.
 TEST(StepBatches, ManyClosingsGoInSeveralBatchesBeforeTheSteps) {
   constexpr uint64_t kClosings = 2 * messages::kMaxClosings + 7;
-  const auto prompt = std::make_shared<const Text>(Text(10, 300));
+  const auto prompt = std::make_shared<const TokenIds>(TokenIds(10, 300));
   StepBatches batches;
   batches.Add(base::SequenceId{kClosings + 1}, FirstStep(prompt));
   for (uint64_t sequence = 1; sequence <= kClosings; ++sequence) {

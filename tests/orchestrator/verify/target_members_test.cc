@@ -212,6 +212,7 @@ TEST(TargetMembers, WhoWaitsForASlotHearsWhoReturnsAndWhoLeaves) {
 TEST(TargetMembers, AnAddressThatReturnsJustThenBeginsAnew) {
   struct Events final : VerifyEvents {
     void OnVerifyReady() override {}
+    void OnSlotWanted() override {}
     void OnVerifyLost(base::Incarnation, std::string) override { on_lost(); }
     void OnVerdict(base::Incarnation, VerifyReply) override {}
     std::function<void()> on_lost;

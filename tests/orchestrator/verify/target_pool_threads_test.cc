@@ -110,6 +110,7 @@ class Service {
 class Guest final : public VerifyEvents {
  public:
   void OnVerifyReady() override { Tell(); }
+  void OnSlotWanted() override {}
   void OnVerifyLost(base::Incarnation, std::string) override { Tell(); }
   void OnVerdict(base::Incarnation, VerifyReply) override { Tell(); }
 

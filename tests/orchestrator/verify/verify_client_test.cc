@@ -39,6 +39,7 @@ struct FakeStream final : transport::Sink<internal::v1::TargetRequest> {
 
 struct Recorder final : VerifyEvents {
   void OnVerifyReady() override {}
+  void OnSlotWanted() override {}
   void OnVerifyLost(base::Incarnation incarnation, std::string) override {
     lost.push_back(incarnation);
   }

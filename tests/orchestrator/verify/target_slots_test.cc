@@ -1,40 +1,10 @@
-#include "orchestrator/verify/slot_queue.h"
+#include "orchestrator/verify/target_slots.h"
 
 #include "common/concurrency/instant.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "orchestrator/verify/target_slots.h"
 
 namespace tandem::orchestrator {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-TEST(SlotQueue, PriorityThenArrival) {
-  SlotQueue line;
-  line.Join(4, 0);
-  line.Join(2, 0);
-  line.Join(3, 7);
-  line.Join(5, 10);
-  line.Join(1, 7);
-  EXPECT_THAT(line.Sessions(), ElementsAre(5, 1, 3, 2, 4));
-  EXPECT_EQ(line.size(), 5u);
-}
-
-TEST(SlotQueue, WhoJoinsTwiceKeepsItsPlaceAndWhoLeavesIsGone) {
-  SlotQueue line;
-  line.Join(1, 0);
-  line.Join(2, 0);
-  line.Join(1, 0);
-  EXPECT_THAT(line.Sessions(), ElementsAre(1, 2));
-  EXPECT_TRUE(line.Leave(1, 0));
-  EXPECT_FALSE(line.Leave(1, 0));
-  EXPECT_THAT(line.Sessions(), ElementsAre(2));
-  line.Leave(2, 0);
-  EXPECT_TRUE(line.empty());
-  EXPECT_THAT(line.Sessions(), IsEmpty());
-}
 
 const concurrency::Instant kNow = concurrency::Instant(absl::Hours(1));
 const absl::Duration kRetry = absl::Milliseconds(50);
