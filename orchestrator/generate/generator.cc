@@ -70,9 +70,8 @@ Generator::Generator(GenerateParts parts, std::shared_ptr<const tokenizer::Token
       admission_(std::make_shared<Admission>(admission, *parts_.timers, *parts_.clock)),
       instance_id_(std::move(instance_id)) {
   if (parts_.workers == nullptr) return;
-  checks_.emplace(*parts_.workers, parts_.worker_threads);
-  if (parts_.long_prompt_workers == nullptr) return;
-  long_checks_.emplace(*parts_.long_prompt_workers, parts_.long_prompt_threads);
+  checks_.emplace(*parts_.clock, *parts_.workers, parts_.worker_threads, parts_.long_prompt_workers,
+                  parts_.long_prompt_threads);
 }
 
 Generator::~Generator() { TANDEM_CHECK(active_requests() == 0 && waiting_requests() == 0); }
@@ -133,10 +132,7 @@ void Generator::InTurn(
 
 void Generator::PostCheck(const std::string& client, size_t bytes, concurrency::Task check) {
   if (!checks_.has_value()) return check();
-  if (bytes <= kLongRequest || !long_checks_.has_value()) {
-    return checks_->Post(client, std::move(check));
-  }
-  long_checks_->Post(client, std::move(check), RestAfter(bytes));
+  checks_->Post(client, bytes, std::move(check));
 }
 
 absl::Status Generator::CheckWait(concurrency::Instant arrived,

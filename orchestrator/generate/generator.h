@@ -4,8 +4,8 @@
 //
 // A request is checked as a whole before it waits, so invalid input never waits. It is checked (its
 // prompt is tokenised) and begun on GenerateParts::workers, because both may take long; the front's
-// threads only hand over. Clients have turns there. Long requests have workers of their own, which
-// parse them, too. So nobody's prompts hold up the others'. A request that has waited for that until
+// threads only hand over. Clients have turns there. Long work has workers of its own (work_turns.h),
+// which parse long requests, too. So nobody's prompts hold up the others'. A request that has waited for that until
 // its deadline, or for as long as admission may take, is refused. Events of its rounds run on the
 // thread that brings them.
 #pragma once
@@ -26,13 +26,13 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/concurrency/executor.h"
-#include "common/concurrency/fair_executor.h"
 #include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "orchestrator/generate/admission.h"
 #include "orchestrator/generate/generate_call.h"
 #include "orchestrator/generate/generate_parts.h"
 #include "orchestrator/generate/token_calls.h"
+#include "orchestrator/generate/work_turns.h"
 #include "orchestrator/request/request_observer.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -56,17 +56,6 @@ struct CallContext {
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };
-
-// Bytes of a message. What is longer takes long to parse and to tokenise.
-inline constexpr size_t kLongRequest = 16384;
-
-// How long a worker rests at least after a long request (FairExecutor: and as long as it computed).
-// To read one costs the threads that carry the rounds of others, which know no turns: half a
-// millisecond for 1 MiB. So a worker takes at most 64 MiB a second, also of requests that are refused
-// at once.
-inline absl::Duration RestAfter(size_t bytes) {
-  return absl::Nanoseconds(static_cast<int64_t>(bytes) * 15);
-}
 
 // A request that is parsed when its turn comes.
 template <typename Request>
@@ -178,8 +167,7 @@ class Generator {
   size_t unchecked_ TANDEM_GUARDED_BY(mutex_) = 0;  // calls whose Accept has not ended
   // The requests that run and those that wait.
   std::map<uint64_t, std::shared_ptr<GenerateCall>> calls_ TANDEM_GUARDED_BY(mutex_);
-  std::optional<concurrency::FairExecutor> checks_;       // absent: there are no workers
-  std::optional<concurrency::FairExecutor> long_checks_;  // likewise
+  std::optional<WorkTurns> checks_;  // absent: there are no workers
 };
 
 }  // namespace tandem::orchestrator

@@ -130,10 +130,8 @@ OpenAiService::OpenAiService(OpenAiOptions options, Generator& generator,
       started_at_(absl::ToUnixSeconds(absl::Now())),
       unchecked_(options_.max_request_bytes),
       answers_(options_.max_answer_bytes),
-      turns_(workers, options_.worker_threads) {
-  if (options_.long_prompt_workers == nullptr) return;
-  long_turns_.emplace(*options_.long_prompt_workers, options_.long_prompt_threads);
-}
+      turns_(clock, workers, options_.worker_threads, options_.long_prompt_workers,
+             options_.long_prompt_threads) {}
 
 // Nothing: the request is taken so far.
 std::optional<http::Response> OpenAiService::RefuseByHead(const http::Request& head) const {
@@ -174,9 +172,7 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
   if (route->kind == Kind::kPage) return reply->Respond(PageResponse(request.path));
   const std::string client = request.client;
   if (route->kind == Kind::kText) ++open_calls_;
-  const bool is_long = request.body.size() > kLongRequest && long_turns_.has_value();
-  concurrency::FairExecutor& turns = is_long ? *long_turns_ : turns_;
-  const absl::Duration rest = is_long ? RestAfter(request.body.size()) : absl::ZeroDuration();
+  const size_t bytes = request.body.size();
   auto work = [this, kind = route->kind, request = std::move(request),
                reply = std::move(reply)]() mutable {
     if (kind == Kind::kText) return Complete(std::move(request), std::move(reply));
@@ -184,7 +180,7 @@ void OpenAiService::OnRequest(http::Request request, std::shared_ptr<http::Reply
     if (kind == Kind::kTokens) return Tokens(std::move(request), reply);
     reply->Respond(Get(request));
   };
-  turns.Post(client, std::move(work), rest);
+  turns_.Post(client, bytes, std::move(work));
 }
 
 http::Response OpenAiService::Malformed(int code, absl::string_view reason) {

@@ -23,9 +23,9 @@
 #include "absl/status/statusor.h"
 #include "common/concurrency/clock.h"
 #include "common/concurrency/executor.h"
-#include "common/concurrency/fair_executor.h"
 #include "common/http/handler.h"
 #include "common/transport/byte_budget.h"
+#include "orchestrator/generate/work_turns.h"
 #include "orchestrator/openai/browser_guard.h"
 #include "orchestrator/openai/completion_request.h"
 
@@ -101,8 +101,7 @@ class OpenAiService final : public http::Handler {
   transport::ByteBudget unchecked_;
   transport::ByteBudget answers_;
   std::atomic<size_t> open_calls_{0};
-  concurrency::FairExecutor turns_;
-  std::optional<concurrency::FairExecutor> long_turns_;  // absent: there are no such workers
+  WorkTurns turns_;
 };
 
 }  // namespace tandem::orchestrator
