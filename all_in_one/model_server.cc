@@ -290,6 +290,7 @@ absl::Status ModelServer::StartFront(const ServeOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(orchestrator_, orchestrator::Orchestrator::Create(std::move(front)));
   transport::ServerHostOptions host = options.server.HostOptions();
   host.metrics = [this] { return orchestrator_->MetricsText(); };
+  host.max_message_bytes = orchestrator::kMaxGrpcMessageBytes;
   TANDEM_ASSIGN_OR_RETURN(front_host_, Host(options.server.listen, orchestrator_->grpc_service(),
                                             "tandem.v1.Generation", std::move(host)));
   const absl::Time deadline = absl::Now() + kReadyPatience;

@@ -8,6 +8,7 @@
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
 #include "common/process/process.h"
+#include "orchestrator/generate/work_turns.h"
 
 namespace tandem::orchestrator {
 
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<http::Port>> HttpFlags::Start(const transport::Se
                           base::ParseAddress("--http-listen", listen, base::AddressUse::kListen));
   options.tls = server.tls;
   options.max_connections = server.max_connections;
+  options.limits.max_body_bytes = kMaxRequestBytes;
   options.patience.idle = server.max_connection_idle;
   options.patience.reader = reader_patience;
   TANDEM_ASSIGN_OR_RETURN(auto port, http::Port::Start(options, handler));

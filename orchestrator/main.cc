@@ -151,6 +151,7 @@ absl::Status Serve(const Flags& flags) {
   host_options.health_names = {"tandem.v1.Generation"};
   host_options.metrics = [&orchestrator = *orchestrator] { return orchestrator.MetricsText(); };
   host_options.services = {orchestrator->grpc_service()};
+  host_options.max_message_bytes = tandem::orchestrator::kMaxGrpcMessageBytes;
   TANDEM_ASSIGN_OR_RETURN(auto host, ServerHost::Start(host_options));
   TANDEM_ASSIGN_OR_RETURN(
       const std::unique_ptr<tandem::http::Port> http,

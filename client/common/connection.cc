@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/common/command_line.h"
 #include "client/common/orchestrator_channel.h"
@@ -66,6 +67,17 @@ Cancellation& TheCancellation() {
 }
 
 absl::Status ToAbsl(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return absl::UnimplementedError(
+        "the port serves gRPC, but not tandem.v1.Generation: take the port of an orchestrator's "
+        "--listen, not that of --admin-listen, of a target or of a draft");
+  }
+  // gRPC's own status for a message above its limit means "try again" everywhere else.
+  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      absl::StrContains(status.error_message(), "message larger than max")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the request is too large: ", status.error_message()));
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
@@ -74,17 +86,14 @@ constexpr char kMayBeTls[] =
     "somebody listens there, and does not answer in plaintext: the port may speak TLS; then give "
     "--tls-ca=FILE";
 
-// What gRPC says of a channel that does not connect: the state alone has no reason.
+// What gRPC says of a channel that does not connect: the state alone has no reason. Empty: it does.
 std::string WhyNot(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   v1::DescribeReply reply;
   const grpc::Status status =
       v1::Generation::NewStub(channel)->Describe(&context, v1::DescribeRequest(), &reply);
-  if (status.ok()) return "";
-  const absl::string_view hint = security::HandshakeHint(status.error_message());
-  return absl::StrCat("\n  reason: ", status.error_message(),
-                      hint.empty() ? "" : "\n  hint: ", hint);
+  return status.ok() ? "" : status.error_message();
 }
 
 }  // namespace
@@ -99,15 +108,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return channel;
     if (!in_time || state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
-      const std::string hint =
-          !encrypted && SomebodyListens(address)
-              ? std::string(kMayBeTls)
-              : absl::StrCat("start one with `tandem serve --target-model=DIR --listen=", address,
-                             "`");
-      return absl::UnavailableError(absl::StrCat("no orchestrator answers at ", address,
-                                                 WhyNot(channel), "\n  hint: ", hint,
-                                                 ", or name another with "
-                                                 "--orchestrator=HOST:PORT"));
+      const std::string reason = WhyNot(channel);
+      std::string hint(security::HandshakeHint(reason));
+      if (hint.empty()) {
+        hint = !encrypted && SomebodyListens(address)
+                   ? std::string(kMayBeTls)
+                   : absl::StrCat(
+                         "start one with `tandem serve --target-model=DIR --listen=", address, "`");
+      }
+      return absl::UnavailableError(absl::StrCat(
+          "no orchestrator answers at ", address, reason.empty() ? "" : "\n  reason: ", reason,
+          "\n  hint: ", hint, ", or name another with --orchestrator=HOST:PORT"));
     }
     in_time = channel->WaitForStateChange(state, deadline);
   }

@@ -28,6 +28,14 @@ absl::string_view HandshakeHint(absl::string_view reason) {
        "one side speaks TLS and the other plaintext: give both their TLS flags, or neither"},
       {"http request",
        "one side speaks TLS and the other plaintext: give both their TLS flags, or neither"},
+      {"http1.x server",
+       "the port speaks HTTP/1.1: take the gRPC port (an orchestrator's --listen, not its "
+       "--http-listen)"},
+      {"Expected SETTINGS frame",
+       "the port does not speak HTTP/2: take the gRPC port (--listen of the service)"},
+      {"missing selected ALPN property",
+       "the port speaks TLS and HTTP/1.1: take the gRPC port (an orchestrator's --listen, not its "
+       "--http-listen)"},
       {"alert certificate expired",
        "the other side says that the certificate here has expired: renew it"},
       {"alert unknown ca",

@@ -57,7 +57,7 @@ void Prepare(grpc::ServerBuilder& builder, const ServerHostOptions& options,
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(options.max_calls_per_connection));
-  builder.SetMaxReceiveMessageSize(messages::kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   // gRPC looks at the size of a message once it is unpacked. A thousand bytes may become a million.
   for (const grpc_compression_algorithm packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(packed, false);

@@ -1,6 +1,7 @@
 // Serves a process's services: listening, health, reflection, shutdown.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/concurrency/mutex.h"
+#include "common/messages/limits.h"
 #include "common/security/tls_options.h"
 
 namespace grpc {
@@ -54,6 +56,9 @@ struct ServerHostOptions {
   // MiB that gRPC takes for connections and for messages on their way, of each port; at least 64.
   // Near it gRPC reads less, and closes connections in the end.
   uint32_t max_network_mib = 512;
+  // gRPC refuses a longer message by RESOURCE_EXHAUSTED, which callers take for "try again". So a
+  // service that takes large ones allows more here than it takes, and says itself what is too long.
+  size_t max_message_bytes = messages::kMaxMessageBytes;
   // A connection without a call is closed after this; at least 1 s. The admin port closes after a
   // minute. Of both ports: who does not finish a handshake within 10 s, or does not answer a ping
   // within 5 s, is closed. Pings go out every 10 s.

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -62,6 +63,12 @@ absl::Status ParseWithin(transport::ByteBudget& unchecked, const std::string& cl
 template <typename Request>
 Unparsed<Request> Unparse(transport::ByteBudget& unchecked, grpc::ByteBuffer message,
                           CallContext& context) {
+  if (message.Length() > kMaxRequestBytes) {
+    context.refused = absl::InvalidArgumentError(absl::StrCat("the request has ", message.Length(),
+                                                              " bytes, and at most ",
+                                                              kMaxRequestBytes, " are served"));
+    return {};
+  }
   if (message.Length() <= kLongRequest) {
     Request request;
     context.refused = ParseWithin(unchecked, context.client, message, request, context.memory);

@@ -16,6 +16,8 @@
 
 namespace tandem::orchestrator {
 
+// The most bytes of a request, at each front.
+inline constexpr size_t kMaxRequestBytes = size_t{8} << 20;
 // Bytes of a message. What is longer takes long to parse and to tokenise.
 inline constexpr size_t kLongRequest = 16384;
 

@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import re
+import socketserver
 import tempfile
 import threading
 import time
@@ -364,6 +365,31 @@ class EndsTest(unittest.TestCase):
                 with self.assertRaisesRegex(kind, "temperature is 101") as raised:
                     client.generate("x")
                 self.assertEqual((raised.exception.status, raised.exception.partial), (code, None))
+
+    def test_a_request_that_is_too_large_is_not_to_be_sent_again(self):
+        call = fails(Code.RESOURCE_EXHAUSTED, "Received message larger than max (33554433 vs. 33554432)")
+        with ScriptedOrchestrator(call) as service, Client(service.address) as client:
+            with self.assertRaisesRegex(tandem_client.InvalidRequest, "too large: .* vs. 33554432"):
+                client.generate("x")
+
+    def test_a_wrong_port_is_told(self):
+        with ScriptedOrchestrator(fails(Code.UNIMPLEMENTED, "")) as service, Client(service.address) as client:
+            with self.assertRaisesRegex(tandem_client.InvalidRequest, "take that of an orchestrator"):
+                client.generate("x")
+        class Port(socketserver.BaseRequestHandler):
+            def handle(self):
+                self.request.recv(100)
+                self.request.sendall(self.server.answer)
+
+        for answer, what in ((b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1"),
+                             (b"SSH-2.0-OpenSSH_9.2\r\n", "not speak HTTP/2")):
+            with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Port) as server:
+                server.answer = answer
+                threading.Thread(target=server.serve_forever).start()
+                with Client("127.0.0.1:%d" % server.server_address[1]) as client:
+                    with self.assertRaisesRegex(tandem_client.Unavailable, what + ": take the .* gRPC port"):
+                        client.generate("x", timeout=20)
+                server.shutdown()
 
     def test_details_are_told(self):
         bad, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()

@@ -2,6 +2,8 @@
 // what would be right; nothing is ignored, and nothing is adjusted. Requests: refusals_test.cc.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -283,6 +285,42 @@ TEST(BadFlagTest, SomebodyElseThere) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("no orchestrator answers at " + address),
                                    HasSubstr("hint: somebody listens there"),
                                    HasSubstr("the port may speak TLS; then give --tls-ca=FILE")));
+}
+
+// The ports of one orchestrator, taken for each other.
+TEST(BadFlagTest, AWrongPortOfAnOrchestrator) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/http-port";
+  Process orchestrator(
+      "tandem-orchestrator",
+      {"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--http-listen=127.0.0.1:0",
+       "--http-port-file=" + file, "--target=127.0.0.1:1", "--tokenizer=" + DemoTarget()},
+      "port_file");
+  orchestrator.WaitForPort();
+  std::string http_port;
+  ASSERT_TRUE(WaitUntil([&] { return static_cast<bool>(std::ifstream(file) >> http_port); }));
+  const auto generate = [](const std::string& port) {
+    return RunCommand("tandem", {"generate", "--prompt=x", "--orchestrator=127.0.0.1:" + port});
+  };
+  const CommandResult http = generate(http_port);
+  EXPECT_EQ(http.exit_code, 1);
+  EXPECT_THAT(http.output, AllOf(HasSubstr("the port speaks HTTP/1.1: take the gRPC port"),
+                                 Not(HasSubstr("speak TLS"))));
+
+  std::smatch admin_port;
+  const std::string log = orchestrator.Output();
+  ASSERT_TRUE(std::regex_search(log, admin_port, std::regex(" admin_port=(\\d+)"))) << log;
+  const CommandResult admin = generate(admin_port[1]);
+  EXPECT_EQ(admin.exit_code, 1);
+  EXPECT_THAT(admin.output, HasSubstr("take the port of an orchestrator's --listen"));
+
+  Process of_http(
+      "tandem-orchestrator",
+      {"--listen=127.0.0.1:0", "--tokenizer=" + DemoTarget(), "--target=127.0.0.1:" + http_port},
+      "port_file");
+  EXPECT_TRUE(WaitUntil([&] {
+    return absl::StrContains(of_http.Output(), "speaks HTTP/1.1: take the gRPC port");
+  })) << of_http.Output();
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ Front::Front(orchestrator::Options options) {
   transport::ServerHostOptions host_options;
   host_options.listen_address = "127.0.0.1:0";
   host_options.services = {orchestrator_->grpc_service()};
+  host_options.max_message_bytes = orchestrator::kMaxGrpcMessageBytes;
   auto host = transport::ServerHost::Start(std::move(host_options));
   TANDEM_CHECK_OK(host);
   host_ = *std::move(host);

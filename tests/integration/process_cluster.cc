@@ -10,10 +10,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/transport/channel.h"
 #include "tests/integration/requests.h"
@@ -146,6 +149,22 @@ int64_t Process::PeakBytes() const {
   const size_t at = status.find("VmHWM:");
   TANDEM_CHECK(at != status.npos) << binary_ << " is over:\n" << Output();
   return std::strtoll(status.c_str() + at + 6, nullptr, 10) * 1024;
+}
+
+absl::Duration Process::ThreadCpu(const std::string& pool) const {
+  int64_t ticks = 0;
+  const std::string tasks = absl::StrCat("/proc/", pid_, "/task");
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    if (!absl::StartsWith(ReadFile(task.path() / "comm"), pool + "-")) continue;
+    // What follows the name, which is in parentheses: its 12th and 13th fields.
+    const std::string stat = ReadFile(task.path() / "stat");
+    const std::vector<std::string> fields = absl::StrSplit(stat.substr(stat.rfind(')') + 2), ' ');
+    int64_t user = 0, system = 0;
+    TANDEM_CHECK(absl::SimpleAtoi(fields.at(11), &user) &&
+                 absl::SimpleAtoi(fields.at(12), &system));
+    ticks += user + system;
+  }
+  return absl::Seconds(ticks) / sysconf(_SC_CLK_TCK);
 }
 
 CommandResult RunCommand(const std::string& binary, std::vector<std::string> flags) {

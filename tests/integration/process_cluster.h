@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/base/listen.h"
 #include "tests/integration/models.h"
 
@@ -48,6 +49,8 @@ class Process {
   std::string Output() const;
   // The most memory that it had resident so far.
   int64_t PeakBytes() const;
+  // Processor time that the threads of this worker pool have had so far, as they count it.
+  absl::Duration ThreadCpu(const std::string& pool) const;
 
  private:
   void Ended(int status);  // as waitpid gives it

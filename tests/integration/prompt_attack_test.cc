@@ -1,17 +1,14 @@
-// Clients with long prompts, over gRPC and over HTTP: others are served as fast as before.
-//
-// The attackers are threads of this process, so what they take of the machine by themselves counts,
-// too.
+// Clients with long prompts, over gRPC and over HTTP: the workers for long prompts, which stand back,
+// do their work, and not those that serve others. And what is too long is refused by name.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,7 +18,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/transport/channel.h"
 #include "tests/common/admin/http_client.h"
@@ -30,11 +26,12 @@
 namespace tandem::testing {
 namespace {
 
-constexpr int kTurns = 8;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 constexpr int kInARow = 6;
-constexpr int kAttackers = 2;
-constexpr double kMaxTimes = 1.5;
-constexpr int kTries = 3;  // something else may want the machine, too
+// Prompts that are refused beside each measurement.
+constexpr int kPrompts = 100;
 
 std::string Words(size_t bytes) {
   std::string text;
@@ -99,8 +96,8 @@ Ask OverHttp(int port, size_t bytes) {
 // refused. `refusal`: what the answer says then.
 class Attack {
  public:
-  Attack(const std::function<Ask()>& attacker, const std::string& refusal) {
-    for (int i = 0; i < kAttackers; ++i) {
+  Attack(int attackers, const std::function<Ask()>& attacker, const std::string& refusal) {
+    for (int i = 0; i < attackers; ++i) {
       threads_.emplace_back([this, refusal, ask = attacker()] {
         while (!over_) {
           const std::string answer = ask();
@@ -129,102 +126,102 @@ class Attack {
 };
 
 class PromptAttackTest : public AttackTest {
- protected:
-  using Times = std::vector<absl::Duration>;
+ public:
+  struct Work {
+    absl::Duration short_workers, long_workers;  // processor time
+  };
 
-  // Of short requests, one after the other.
-  void Serve(Times& took) {
+ protected:
+  // Short requests, one after the other.
+  void Serve() {
     const auto channel = transport::MakeChannel(orchestrator_->address());
     for (int i = 0; i < kInARow; ++i) {
       v1::GenerateRequest request;
       request.set_text("The city was");
       request.set_max_tokens(16);
       request.mutable_sampling()->set_temperature(0);
-      const absl::Time begin = absl::Now();
-      EXPECT_TRUE(Send(channel, request).status.ok());
-      took.push_back(absl::Now() - begin);
+      const Reply reply = Send(channel, request);
+      EXPECT_TRUE(reply.status.ok()) << reply.status;
     }
   }
 
-  static absl::Duration Median(Times took) {
-    std::nth_element(took.begin(), took.begin() + took.size() / 2, took.end());
-    return took[took.size() / 2];
-  }
-
-  // The median beside such prompts, in times of the median without them; infinite if a prompt was
-  // not refused as it should be. Both are measured in turn, so that a machine which slows down for a
-  // while slows both.
-  double TimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
-                      const std::string& refusal) {
-    Times alone, attacked;
-    double prompts = 0;
-    absl::Duration beside;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      Serve(alone);
-      Attack attack(attacker, refusal);
-      EXPECT_TRUE(WaitUntil([&] { return attack.refused() > kAttackers || attack.failed(); }));
-      if (attack.failed()) return std::numeric_limits<double>::infinity();
-      const int before = attack.refused();
-      const absl::Time begin = absl::Now();
-      Serve(attacked);
-      prompts += attack.refused() - before;
-      beside += absl::Now() - begin;
+  // What an attack takes of each, while others are served.
+  Work Beside(const std::string& what, int attackers, const std::function<Ask()>& attacker,
+              const std::string& refusal) {
+    const Work before = Taken();
+    {
+      Attack attack(attackers, attacker, refusal);
+      Serve();
+      EXPECT_TRUE(WaitUntil([&] { return attack.refused() >= kPrompts || attack.failed(); },
+                            absl::Minutes(2)));
     }
-    const double times = absl::FDivDuration(Median(attacked), Median(alone));
-    std::printf("%s, %.0f a second: median %s, alone %s: %.2f times\n", what.c_str(),
-                prompts / absl::ToDoubleSeconds(beside),
-                absl::FormatDuration(Median(attacked)).c_str(),
-                absl::FormatDuration(Median(alone)).c_str(), times);
-    EXPECT_GT(prompts, 0);  // else nothing was measured
-    return times;
+    const Work after = Taken();
+    const Work work = {after.short_workers - before.short_workers,
+                       after.long_workers - before.long_workers};
+    std::printf("%s: short workers %s, long workers %s\n", what.c_str(),
+                absl::FormatDuration(work.short_workers).c_str(),
+                absl::FormatDuration(work.long_workers).c_str());
+    return work;
   }
-
-  double LeastTimesOfAlone(const std::string& what, const std::function<Ask()>& attacker,
-                           const std::string& refusal) {
-    double least = TimesOfAlone(what, attacker, refusal);
-    for (int i = 1; i < kTries && least >= kMaxTimes; ++i) {
-      least = std::min(least, TimesOfAlone(what, attacker, refusal));
-    }
-    return least;
-  }
-
-  double TimesWithGrpc(size_t bytes, const std::string& refusal) {
-    return LeastTimesOfAlone(
-        absl::StrCat("gRPC, ", bytes, " bytes"),
+  Work WithGrpc(int attackers, size_t bytes, const std::string& refusal) {
+    return Beside(
+        absl::StrCat(attackers, " of gRPC, ", bytes, " bytes"), attackers,
         [&] { return OverGrpc(orchestrator_->address(), bytes); }, refusal);
   }
-  double TimesWithHttp(int port, size_t bytes, const std::string& refusal) {
-    return LeastTimesOfAlone(
-        absl::StrCat("HTTP, ", bytes, " bytes"), [&] { return OverHttp(port, bytes); }, refusal);
+  Work WithHttp(int attackers, int port, size_t bytes, const std::string& refusal) {
+    return Beside(
+        absl::StrCat(attackers, " of HTTP, ", bytes, " bytes"), attackers,
+        [&] { return OverHttp(port, bytes); }, refusal);
+  }
+
+ private:
+  Work Taken() const {
+    return {orchestrator_->process().ThreadCpu("requests"),
+            orchestrator_->process().ThreadCpu("long-prompts")};
   }
 };
 
 // Takes longer, so it has a name of its own.
 class HttpPromptAttackTest : public PromptAttackTest {};
 
-TEST_F(PromptAttackTest, OthersAreServedAsBefore) {
+// Of a prompt that is long the long workers do all the work: it was none.
+void ExpectLongWork(const PromptAttackTest::Work& work) {
+  EXPECT_LT(2 * work.short_workers, work.long_workers);
+}
+
+TEST_F(PromptAttackTest, OthersDoNotShareTheirWorkers) {
   Start({});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
-  Times warm;
-  Serve(warm);
-  // It was 30 to 100 times.
-  EXPECT_LT(TimesWithGrpc((1 << 20) - 100, "can fit"), kMaxTimes);
+  ExpectLongWork(WithGrpc(2, (1 << 20) - 100, "can fit"));
   // As far as their bytes tell, these may fit, so they are tokenised.
-  EXPECT_LT(TimesWithGrpc(17'000, "the prompt has 3812 tokens"), kMaxTimes);
+  ExpectLongWork(WithGrpc(2, 17'000, "the prompt has 3812 tokens"));
+  // Each of these is short by itself. How much goes where: work_turns_test.
+  EXPECT_GT(WithGrpc(8, 8'192, "tokens").long_workers, absl::Milliseconds(20));
   EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
 }
 
-TEST_F(HttpPromptAttackTest, OthersAreServedAsBefore) {
+TEST_F(HttpPromptAttackTest, OthersDoNotShareTheirWorkers) {
   const std::string file = ::testing::TempDir() + "/http-port";
   Start({"--http-listen=127.0.0.1:0", "--http-port-file=" + file});
   ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
   int port = 0;
   ASSERT_TRUE(WaitUntil([&] { return static_cast<bool>(std::ifstream(file) >> port); }));
-  Times warm;
-  Serve(warm);
-  EXPECT_LT(TimesWithHttp(port, (1 << 20) - 100, "can fit"), kMaxTimes);
-  EXPECT_LT(TimesWithHttp(port, 17'000, "the prompt has 3812 tokens"), kMaxTimes);
+  ExpectLongWork(WithHttp(2, port, (1 << 20) - 100, "can fit"));
+  ExpectLongWork(WithHttp(2, port, 17'000, "the prompt has 3812 tokens"));
+  EXPECT_GT(WithHttp(8, port, 8'192, "tokens").long_workers, absl::Milliseconds(20));
   EXPECT_LT(PeakBytes("orchestrator", *orchestrator_), int64_t{800} << 20);
+}
+
+// As large as HTTP takes, and never a status that clients take for "try again".
+TEST_F(PromptAttackTest, WhatIsTooLongIsRefusedByName) {
+  Start({});
+  ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
+  EXPECT_THAT(OverGrpc(orchestrator_->address(), 3 << 19)(),
+              AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("can fit")));
+  for (const size_t bytes : {(8 << 20) + 1, 20 << 20}) {
+    EXPECT_THAT(OverGrpc(orchestrator_->address(), bytes)(),
+                AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("at most 8388608")));
+  }
 }
 
 }  // namespace

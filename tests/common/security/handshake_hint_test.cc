@@ -23,6 +23,13 @@ TEST(HandshakeHint, NamesWhatToDo) {
   EXPECT_THAT(Hint(fatal + "http request."), HasSubstr("plaintext"));
   EXPECT_THAT(Hint(fatal + "sslv3 alert certificate expired."), HasSubstr("here has expired"));
   EXPECT_THAT(Hint(fatal + "tlsv1 alert unknown ca."), HasSubstr("authority"));
+  EXPECT_THAT(Hint("last error: UNKNOWN: ipv4:127.0.0.1:1: Trying to connect an http1.x server"),
+              HasSubstr("speaks HTTP/1.1: take the gRPC port"));
+  EXPECT_THAT(
+      Hint("Failed parsing HTTP/2 (Expected SETTINGS frame as the first frame, got frame type 79)"),
+      HasSubstr("take the gRPC port"));
+  EXPECT_THAT(Hint("UNKNOWN:Cannot check peer: missing selected ALPN property."),
+              HasSubstr("HTTP/1.1: take the gRPC port"));
   EXPECT_THAT(Hint("UNKNOWN:Custom verification check failed with error: UNAUTHENTICATED: Hostname "
                    "Verification Check failed."),
               HasSubstr("--peer-tls-server-name"));

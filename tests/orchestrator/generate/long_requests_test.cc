@@ -21,6 +21,7 @@
 #include "orchestrator/generate/generate_service.h"
 #include "orchestrator/generate/generator.h"
 #include "orchestrator/openai/openai_service.h"
+#include "orchestrator/wiring.h"
 #include "tests/support/wait.h"
 
 namespace tandem::orchestrator {
@@ -100,6 +101,38 @@ TEST_F(LongRequests, OfGrpcAreParsedByTheirWorkers) {
       EXPECT_EQ(held_.size(), is_long ? 1u : 0u);
       held_.RunAll();
       EXPECT_EQ(status.get().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    }
+  }
+  server->Shutdown();
+}
+
+TEST_F(LongRequests, OfGrpcHaveAsManyBytesAsOverHttp) {
+  GenerateService service(*generator_, clock_, /*tokens=*/nullptr, size_t{256} << 20);
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxGrpcMessageBytes));
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  grpc::GenericStub stub(server->InProcessChannel({}));
+  for (const char* method : {"Generate", "Tokenize", "Detokenize"}) {
+    for (const size_t bytes : {kMaxRequestBytes, kMaxRequestBytes + 1, kMaxGrpcMessageBytes}) {
+      SCOPED_TRACE(std::string(method) + " of " + std::to_string(bytes) + " bytes");
+      const grpc::Slice slice(Nonsense(bytes));
+      const grpc::ByteBuffer request(&slice, 1);
+      grpc::ClientContext context;
+      grpc::ByteBuffer reply;
+      std::promise<grpc::Status> done;
+      std::future<grpc::Status> status = done.get_future();
+      stub.UnaryCall(&context, std::string("/tandem.v1.Generation/") + method, {}, &request, &reply,
+                     [&done](const grpc::Status& its) { done.set_value(its); });
+      EXPECT_TRUE(testing::WaitUntil([&] {
+        held_.RunAll();
+        return status.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      }));
+      const grpc::Status its = status.get();
+      EXPECT_EQ(its.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << its.error_message();
+      EXPECT_EQ(its.error_message().find("at most 8388608") != std::string::npos,
+                bytes > kMaxRequestBytes)
+          << its.error_message();
     }
   }
   server->Shutdown();

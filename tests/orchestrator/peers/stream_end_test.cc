@@ -17,5 +17,11 @@ TEST(StreamEndReason, AReasonOfThePeersStays) {
   EXPECT_EQ(StreamEndReason(absl::OkStatus(), "tandem.internal.v1.Draft"), "it closed the stream");
 }
 
+TEST(StreamEndReason, APortOfAnotherProtocolIsNamed) {
+  EXPECT_THAT(StreamEndReason(absl::UnavailableError("Trying to connect an http1.x server"),
+                              "tandem.internal.v1.Target"),
+              ::testing::HasSubstr("speaks HTTP/1.1: take the gRPC port"));
+}
+
 }  // namespace
 }  // namespace tandem::orchestrator

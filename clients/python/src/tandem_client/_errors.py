@@ -77,8 +77,16 @@ _CLASSES: Dict[grpc.StatusCode, Type[TandemError]] = {
 
 def error_of(call: Any) -> TandemError:
     """Of a call that has failed: what gRPC raises, whether sync or asyncio."""
-    code = call.code()
-    error = _CLASSES.get(code, InternalError)(call.details() or code.name, code)
+    code, details = call.code(), call.details() or ""
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "message larger than max" in details:
+        code, details = grpc.StatusCode.INVALID_ARGUMENT, f"the request is too large: {details}"
+    elif code is grpc.StatusCode.UNAVAILABLE and "http1.x server" in details:
+        details += "; the port speaks HTTP/1.1: take the orchestrator's gRPC port"
+    elif code is grpc.StatusCode.UNAVAILABLE and "Expected SETTINGS frame" in details:
+        details += "; the port does not speak HTTP/2: take the orchestrator's gRPC port"
+    elif code is grpc.StatusCode.UNIMPLEMENTED and not details:
+        details = "the port serves gRPC, but not tandem.v1.Generation: take that of an orchestrator"
+    error = _CLASSES.get(code, InternalError)(details or code.name, code)
     for key, value in _pairs(call.trailing_metadata()):
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             _add_details(error, value)
