@@ -78,7 +78,7 @@ TEST_F(TargetLinger, TheLogTellsWhoComesAndGoes) {
   orderly.session->OnHalfClose();
   orderly.session->OnDone(absl::OkStatus());
   EXPECT_EQ(lines, (std::vector<std::string>{"client_up client=a incarnation=1",
-                                             "client_gone client=a broken=true",
+                                             "client_gone client=a broken=true reason=cut",
                                              "client_up client=\"the other\" incarnation=7",
                                              "client_gone client=\"the other\" broken=false"}));
 }
