@@ -41,7 +41,7 @@ TEST(JsonOutputTest, FinalHoldsTheWholeRecord) {
   EXPECT_EQ(json["finish_reason"].String(), "length");
   EXPECT_EQ(json["version"].Number(), 1);
   EXPECT_EQ(json["seed"].String(), "18446744073709551615") << "a number would lose digits";
-  EXPECT_EQ(json["usage"].Dump(), R"({"completion_tokens":10,"prompt_tokens":4})");
+  EXPECT_EQ(json["usage"].Dump(), R"({"prompt_tokens":4,"completion_tokens":10})");
   const JsonValue speculation = json["speculation"];
   EXPECT_EQ(speculation["rule"].String(), "greedy");
   EXPECT_EQ(speculation["exact"].Bool(), true);
@@ -68,7 +68,7 @@ TEST(JsonOutputTest, ASeedIsANumberWhileItsDigitsAreKept) {
 
 TEST(JsonOutputTest, WhatWasRefusedIsAnObjectToo) {
   EXPECT_EQ(ParseJson(JsonRefused(absl::InvalidArgumentError("no \"x\""))).Dump(),
-            R"({"code":"INVALID_ARGUMENT","error":"no \"x\"","refused":true,"version":1})");
+            R"({"version":1,"refused":true,"code":"INVALID_ARGUMENT","error":"no \"x\""})");
 }
 
 TEST(JsonOutputTest, FinalHoldsWaitsAndBatches) {
@@ -85,15 +85,15 @@ TEST(JsonOutputTest, FinalHoldsStagesTraceAndRounds) {
   const JsonValue json = ParseJson(JsonFinal(Traced()));
   EXPECT_EQ(json["trace_id"].String(), "4bf92f3577b34da6a3ce929d0e0e4736");
   EXPECT_EQ(json["timing_ms"]["stages"].Dump(),
-            R"({"device":23.5,"draft":13.5,"network":25.0,"own":1.25,"queue":5.0,"slot":2.0})");
+            R"({"draft":13.5,"network":25.0,"slot":2.0,"queue":5.0,"device":23.5,"own":1.25})");
   ASSERT_EQ(json["rounds"].size(), 5u);
   EXPECT_EQ(json["rounds"][0]["cause"].String(), "first-round");
   EXPECT_EQ(
       json["rounds"][1].Dump(),
-      R"({"accepted_tokens":2,"began_ms":20.5,"draft_tokens":4,"number":1,)"
-      R"("pass_id":101,"pass_rows":0,"pass_sequences":3,"sample_index":0,)"
-      R"("stages_ms":{"device":4.0,"draft":3.0,"network":5.0,"own":1.0,"queue":1.0,"slot":2.0},)"
-      R"("tokens":3,"took_ms":16.0})");
+      R"({"sample_index":0,"number":1,"began_ms":20.5,"took_ms":16.0,)"
+      R"("stages_ms":{"draft":3.0,"network":5.0,"slot":2.0,"queue":1.0,"device":4.0,"own":1.0},)"
+      R"("draft_tokens":4,"accepted_tokens":2,"tokens":3,)"
+      R"("pass_id":101,"pass_rows":0,"pass_sequences":3})");
 }
 
 TEST(JsonOutputTest, BytesThatAreNoCharacterDoNotEndTheProgram) {
@@ -113,7 +113,7 @@ TEST(JsonOutputTest, LogprobsOfADelta) {
   const JsonValue json = ParseJson(JsonDelta(delta));
   EXPECT_EQ(json["sample_index"].Number(), 3);
   EXPECT_EQ(json["logprobs"].Dump(), "[-0.5]");
-  EXPECT_EQ(json["top_logprobs"].Dump(), R"([[{"logprob":-0.25,"token":7}]])");
+  EXPECT_EQ(json["top_logprobs"].Dump(), R"([[{"token":7,"logprob":-0.25}]])");
 }
 
 // Two tokens that are half of "é" each, and an alternative.
@@ -130,7 +130,7 @@ TEST(JsonOutputTest, TokensHaveTheirTextsAndBytes) {
   EXPECT_EQ(json["token_texts"].Dump(), "[\"\xef\xbf\xbd\",\"\xef\xbf\xbd\"]");
   EXPECT_EQ(json["token_bytes"].Dump(), "[[195],[169]]");
   EXPECT_EQ(json["top_logprobs"][1][0].Dump(),
-            R"({"bytes":[104,105],"logprob":0.0,"text":"hi","token":0})");
+            R"({"token":0,"logprob":0.0,"text":"hi","bytes":[104,105]})");
   Outcome outcome = Example();
   outcome.samples[0].token_bytes = {"a", " \"", "b\""};
   EXPECT_EQ(ParseJson(JsonFinal(outcome))["token_texts"].Dump(), R"(["a"," \"","b\""])");
