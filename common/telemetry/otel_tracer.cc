@@ -34,13 +34,17 @@ SpanContext FromOtel(const otel::SpanContext& context) {
   std::copy_n(context.trace_id().Id().begin(), mine.trace_id.size(), mine.trace_id.begin());
   std::copy_n(context.span_id().Id().begin(), mine.span_id.size(), mine.span_id.begin());
   mine.flags = context.trace_flags().flags();
+  mine.trace_state = ParseTracestate(context.trace_state()->ToHeader());
   return mine;
 }
 
 otel::SpanContext ToOtel(const SpanContext& context) {
   return otel::SpanContext(otel::TraceId(nostd::span<const uint8_t, 16>(context.trace_id)),
                            otel::SpanId(nostd::span<const uint8_t, 8>(context.span_id)),
-                           otel::TraceFlags(context.flags), /*is_remote=*/true);
+                           otel::TraceFlags(context.flags), /*is_remote=*/true,
+                           context.trace_state == nullptr
+                               ? otel::TraceState::GetDefault()
+                               : otel::TraceState::FromHeader(View(*context.trace_state)));
 }
 
 otel::SpanKind ToOtel(SpanKind kind) {

@@ -60,6 +60,11 @@ std::optional<SpanContext> ParseTraceparent(absl::string_view header) {
   return FromBytes(*trace_id + *span_id + *flags);
 }
 
+std::shared_ptr<const std::string> ParseTracestate(absl::string_view headers) {
+  if (headers.empty() || headers.size() > kMaxTraceState) return nullptr;
+  return std::make_shared<const std::string>(headers);
+}
+
 std::string TraceIdHex(const SpanContext& context) { return Hex(context.trace_id); }
 std::string SpanIdHex(const SpanContext& context) { return Hex(context.span_id); }
 

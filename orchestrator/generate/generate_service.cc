@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -45,6 +46,14 @@ std::string Metadata(const grpc::CallbackServerContext& context, const char* nam
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(name);
   return it == metadata.end() ? "" : std::string(it->second.data(), it->second.size());
+}
+
+// All values of the name, joined by commas, as a header may be split.
+std::string AllMetadata(const grpc::CallbackServerContext& context, const char* name) {
+  const auto [begin, end] = context.client_metadata().equal_range(name);
+  return absl::StrJoin(begin, end, ",", [](std::string* out, const auto& entry) {
+    out->append(entry.second.data(), entry.second.size());
+  });
 }
 
 // The bytes of a request as a message. `memory` is what it takes of `unchecked`.
@@ -198,6 +207,7 @@ CallContext GenerateService::Context(absl::string_view method,
   CallContext ours;
   ours.refused = security::CheckCaller(context, method, tokens_);
   ours.traceparent = Metadata(context, "traceparent");
+  ours.tracestate = AllMetadata(context, "tracestate");
   ours.request_id = Metadata(context, "x-request-id");
   ours.client = context.peer();
   const absl::Duration left = TimeLeft(context);

@@ -83,10 +83,10 @@ std::shared_ptr<GenerateCall> Generator::Generate(Unparsed<v1::GenerateRequest> 
   auto call = std::make_shared<GenerateCall>(
       parts_, [this](const GenerationRequest& checked) { return NewDetokenizer(checked.prompt); },
       std::move(sink), arrived,
-      WatchAll(
-          parts_.watchers,
-          {arrived, context.traceparent,
-           IsRequestId(context.request_id) ? context.request_id : std::string(), context.front}));
+      WatchAll(parts_.watchers,
+               {arrived, context.traceparent,
+                IsRequestId(context.request_id) ? context.request_id : std::string(), context.front,
+                context.tracestate}));
   absl::Status status = context.refused;
   if (status.ok() && parts_.unread != nullptr) status = parts_.unread->Admit();
   if (status.ok()) status = BeginCheck();

@@ -50,6 +50,7 @@ struct CallContext {
   // What the request takes in memory; let go once it is checked.
   std::shared_ptr<const void> memory;
   std::string traceparent;  // the header as it came, not validated; may be empty
+  std::string tracestate;   // the headers of this name, joined by commas; likewise
   std::string request_id;   // x-request-id, likewise
   std::string client;       // its connection, as gRPC writes it: clients have turns
   CallFront front;          // for who watches

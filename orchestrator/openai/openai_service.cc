@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
@@ -227,6 +228,7 @@ absl::StatusOr<std::vector<uint32_t>> OpenAiService::IdsOf(const Conversation& c
 void OpenAiService::Complete(http::Request request, std::shared_ptr<http::Reply> reply) {
   CallContext context;
   context.traceparent = std::string(request.Value("traceparent"));
+  context.tracestate = absl::StrJoin(request.Values("tracestate"), ",");
   context.request_id = std::string(request.Value("x-request-id"));
   context.client = request.client;
   absl::StatusOr<CompletionRequest> parsed = Parse(request);

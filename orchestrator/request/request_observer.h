@@ -36,6 +36,7 @@ struct Arrival {
   // The client's own id from a header; empty: it gave none there, or one that is not valid.
   std::string request_id = {};
   CallFront front = {};
+  std::string tracestate = {};  // the headers as they came, joined by commas; may be anything
 };
 
 struct RequestEnd {

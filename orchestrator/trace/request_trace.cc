@@ -155,6 +155,7 @@ WatchRequest TraceRequests(telemetry::Tracer& tracer, std::string model) {
     start.at = arrival.at;
     if (const auto parent = telemetry::ParseTraceparent(arrival.traceparent)) {
       start.parent = *parent;
+      start.parent.trace_state = telemetry::ParseTracestate(arrival.tracestate);
     }
     std::unique_ptr<telemetry::Span> span = tracer.Start(start);
     if (span == nullptr) return nullptr;

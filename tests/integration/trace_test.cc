@@ -36,10 +36,12 @@ std::string Traceparent(const std::string& flags) {
 }
 
 Reply SendUnder(const std::string& traceparent, const std::shared_ptr<grpc::Channel>& channel,
-                const v1::GenerateRequest& request) {
+                const v1::GenerateRequest& request,
+                const std::vector<std::string>& tracestates = {}) {
   auto stub = v1::Generation::NewStub(channel);
   grpc::ClientContext context;
   context.AddMetadata("traceparent", traceparent);
+  for (const std::string& one : tracestates) context.AddMetadata("tracestate", one);
   auto reader = stub->Generate(&context, request);
   Reply reply;
   v1::GenerateReply message;
@@ -304,6 +306,34 @@ TEST(Trace, ARefusedRequestIsASpanThatFailed) {
   EXPECT_EQ(spans[0].Int(telemetry::kServerPort), cluster.port());
 }
 
+// Split headers are one list. What is too long or invalid is discarded as a whole, and the trace goes on.
+TEST(Trace, TheTraceStateOfTheClientStaysWithTheTrace) {
+  InProcessCluster cluster(Traced());
+  const auto of = [&](const std::string& traceparent, const std::vector<std::string>& tracestates) {
+    cluster.spans().Clear();
+    EXPECT_TRUE(SendUnder(traceparent, cluster.channel(), Request(4), tracestates).status.ok());
+    EXPECT_TRUE(
+        WaitUntil([&] { return !cluster.spans().Named(telemetry::kGenerateSpan).empty(); }));
+    const std::vector<FinishedSpan> rounds = cluster.spans().Named(telemetry::kRoundSpan);
+    EXPECT_FALSE(rounds.empty());
+    const FinishedSpan root = cluster.spans().Named(telemetry::kGenerateSpan).at(0);
+    for (const FinishedSpan& round : rounds) EXPECT_EQ(round.trace_state, root.trace_state);
+    EXPECT_EQ(root.trace_id == kTraceId, traceparent == Traceparent("01"));
+    return root.trace_state;
+  };
+  EXPECT_EQ(of(Traceparent("01"), {"rojo=00f067aa0ba902b7,congo=t61"}),
+            "rojo=00f067aa0ba902b7,congo=t61");
+  EXPECT_EQ(of(Traceparent("01"), {"rojo=1", "congo=2"}), "rojo=1,congo=2");
+  EXPECT_EQ(of(Traceparent("01"), {}), "");
+  EXPECT_EQ(of(Traceparent("01"), {"a=" + std::string(510, 'x')}), "") << "a member is too long";
+  const std::string b = "b=" + std::string(250, 'x');
+  const std::string c = "c=" + std::string(253, 'x');
+  EXPECT_EQ(of(Traceparent("01"), {"a=1", b, c}).size(), 512u);
+  EXPECT_EQ(of(Traceparent("01"), {"a=1", b, c + "x"}), "") << "513 characters";
+  EXPECT_EQ(of(Traceparent("01"), {"not a state"}), "");
+  EXPECT_EQ(of("garbage", {"rojo=1"}), "") << "a trace of its own";
+}
+
 TEST(Trace, ARequestOverHttpSaysSo) {
   InProcessCluster cluster(Traced());
   const auto port = http::Port::Start({.address = {.host = "127.0.0.1", .port = 0}},
@@ -312,17 +342,19 @@ TEST(Trace, ARequestOverHttpSaysSo) {
   const auto post = [&](const std::string& body) {
     cluster.spans().Clear();
     const std::string answer = admin::Http(
-        (*port)->port(),
-        absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: front.example:80\r\n"
-                     "Content-Type: application/json\r\ntraceparent: ",
-                     Traceparent("01"), "\r\nConnection: close\r\nContent-Length: ", body.size(),
-                     "\r\n\r\n", body));
+        (*port)->port(), absl::StrCat("POST /v1/completions HTTP/1.1\r\nHost: front.example:80\r\n"
+                                      "Content-Type: application/json\r\ntraceparent: ",
+                                      Traceparent("01"),
+                                      "\r\ntracestate: rojo=1\r\nTraceState: "
+                                      "congo=2\r\nConnection: close\r\nContent-Length: ",
+                                      body.size(), "\r\n\r\n", body));
     EXPECT_TRUE(WaitUntil([&] { return !cluster.spans().Named(telemetry::kGenerateSpan).empty(); }))
         << answer;
     return cluster.spans().Named(telemetry::kGenerateSpan).at(0);
   };
   const FinishedSpan good = post(R"({"prompt": [1, 2, 3], "max_tokens": 2, "temperature": 0})");
   EXPECT_EQ(good.trace_id, kTraceId);
+  EXPECT_EQ(good.trace_state, "rojo=1,congo=2");
   EXPECT_EQ(good.Text(telemetry::kHttpRoute), "/v1/completions");
   EXPECT_EQ(good.Text(telemetry::kUrlScheme), "http");
   EXPECT_EQ(good.Text(telemetry::kServerAddress), "front.example");

@@ -67,6 +67,7 @@ FinishedSpan ToFinished(const sdk::trace::SpanData& data) {
   span.kind = ToKind(data.GetSpanKind());
   span.trace_id = TraceIdHex(context);
   span.span_id = SpanIdHex(context);
+  span.trace_state = data.GetSpanContext().trace_state()->ToHeader();
   if (data.GetParentSpanId().IsValid()) {
     SpanContext parent;
     std::copy_n(data.GetParentSpanId().Id().begin(), 8, parent.span_id.begin());

@@ -43,6 +43,7 @@ struct FinishedSpan {
   std::string trace_id;   // hexadecimal
   std::string span_id;    // hexadecimal
   std::string parent_id;  // hexadecimal; empty: begins its trace
+  std::string trace_state;
   std::vector<telemetry::SpanContext> links;
   std::map<std::string, AttributeValue> attributes;
   std::vector<FinishedEvent> events;

@@ -70,6 +70,31 @@ TEST_F(TracingTest, ChildrenAreOfTheirParentsTrace) {
   EXPECT_EQ(finished[1].resource.at("service.version"), "1.2");
 }
 
+TEST_F(TracingTest, TheTraceStateIsThatOfTheTrace) {
+  auto tracing = Make();
+  const auto exported = [&](const std::string& tracestate) {
+    spans_.Clear();
+    SpanContext parent =
+        *ParseTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    parent.trace_state = ParseTracestate(tracestate);
+    const auto root = tracing->tracer()->Start({.name = "generate", .parent = parent});
+    tracing->tracer()->Start({.name = "round", .parent = root->context()})->End(clock_.Now());
+    root->End(clock_.Now());
+    const std::vector<FinishedSpan> finished = spans_.Finished();
+    EXPECT_THAT(finished, SizeIs(2));
+    EXPECT_EQ(finished[0].trace_state, finished[1].trace_state);
+    EXPECT_EQ(finished[1].trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+    return finished[0].trace_state;
+  };
+  EXPECT_EQ(exported("rojo=00f067aa0ba902b7,congo=t61"), "rojo=00f067aa0ba902b7,congo=t61");
+  const std::string most = "a=1,b=" + std::string(250, 'x') + ",c=" + std::string(253, 'x');
+  EXPECT_EQ(exported(most), most);
+  EXPECT_EQ(exported(most + "x"), "") << "513 characters";
+  EXPECT_EQ(exported("a=" + std::string(510, 'x')), "") << "a member is too long";
+  EXPECT_EQ(exported("not a state"), "");
+  EXPECT_EQ(exported(""), "");
+}
+
 TEST_F(TracingTest, TimesAreOfTheClockToTheNanosecond) {
   const absl::Time before = absl::Now();
   auto tracing = Make();
