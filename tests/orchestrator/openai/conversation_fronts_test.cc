@@ -77,7 +77,7 @@ base::JsonValue Body(const Json& golden) {
 absl::StatusOr<Ids> OverTokenize(const Model& model, const base::JsonValue& body) {
   const auto parsed = ParseTokenize(body, "");
   EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return ChatIds(*parsed->conversation, model.chat_template.get(), 0);
+  return ChatIds(*parsed->conversation, model.chat_template.get(), 0, 0);
 }
 
 absl::StatusOr<Ids> OverChat(const Model& model, const Json& golden) {
@@ -85,7 +85,7 @@ absl::StatusOr<Ids> OverChat(const Model& model, const Json& golden) {
   text.insert(1, R"("tool_choice":"none",)");
   const auto parsed = ParseChat(*ParseBody(text));
   EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return ChatIds(parsed->conversation, model.chat_template.get(), 0);
+  return ChatIds(parsed->conversation, model.chat_template.get(), 0, 0);
 }
 
 absl::StatusOr<Ids> OverGrpc(const Model& model, const Json& golden) {
@@ -169,7 +169,7 @@ TEST(ConversationFronts, NamesKeepTheirOrder) {
       R"("tools": [)", wide, R"(], "chat_template_kwargs": {"z": )", wide, "}}");
   const auto parsed = ParseTokenize(*ParseBody(body), "");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  const auto http = ChatIds(*parsed->conversation, chat->get(), 0);
+  const auto http = ChatIds(*parsed->conversation, chat->get(), 0, 0);
   ASSERT_TRUE(http.ok()) << http.status();
   EXPECT_EQ(*(*tokenizer)->Decode(*http), absl::StrCat(wide, "[", wide, "]", wide));
   v1::Conversation conversation;
@@ -198,7 +198,7 @@ TEST(ConversationFronts, ALackOfTheTemplateIsNotBlamedOnMessages) {
   const auto parsed =
       ParseTokenize(*ParseBody(R"({"messages": [{"role": "user", "content": "x"}]})"), "");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  const absl::Status refused = ChatIds(*parsed->conversation, chat->get(), 0).status();
+  const absl::Status refused = ChatIds(*parsed->conversation, chat->get(), 0, 0).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(refused.message()), ::testing::StartsWith("the chat template failed"));
   EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("xmlattr"));
