@@ -362,12 +362,12 @@ TEST(CompletionWriter, TextRunsHaveTheirText) {
   CompletionWriter stream = Make({.text_runs = true});
   stream.Events(Started());
   EXPECT_EQ(Parsed(stream.Events(one))[0]["choices"][0]["text_runs"].Dump(),
-            R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"é"}])");
+            R"([{"text":"a","accepted":false},{"text":"é","accepted":true}])");
   CompletionWriter whole = Make({.prompts = {{"so: "}}, .text_runs = true});
   for (const v1::GenerateReply& reply : {Started(), one, two, Last(1)}) whole.Keep(reply);
   EXPECT_EQ((*JsonValue::Parse(whole.Whole()))["choices"][0]["text_runs"].Dump(),
-            R"([{"accepted":false,"text":"a"},{"accepted":true,"text":"éb"},)"
-            R"({"accepted":false,"text":"c"}])");
+            R"([{"text":"a","accepted":false},{"text":"éb","accepted":true},)"
+            R"({"text":"c","accepted":false}])");
   CompletionWriter without = Make({});
   without.Events(Started());
   EXPECT_FALSE(Parsed(without.Events(one))[0]["choices"][0].Has("text_runs"));
