@@ -14,7 +14,7 @@ namespace tandem::orchestrator {
 namespace {
 
 // For the target to answer what it has and to end a stream that was closed in order.
-constexpr absl::Duration kOrderlyEnd = absl::Seconds(2);
+constexpr absl::Duration kOrderlyEnd = absl::Milliseconds(500);
 
 std::vector<TargetPace::CostPoint> Curve(
     const google::protobuf::RepeatedPtrField<v1::CostPoint>& points) {

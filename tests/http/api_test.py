@@ -130,7 +130,7 @@ class Api(unittest.TestCase):
                 self.assertEqual((status, answer["error"]["param"]), (501, None), answer)
                 self.assertIn("nofilter", answer["error"]["message"])
                 self.assertIn("nofilter", served.process.output())
-            for bad, why in ((file.with_name("none"), "no such file"), (folder, "not a regular file")):
+            for bad, why in ((file.with_name("none"), "No such file or directory"), (folder, "not a regular file")):
                 done = subprocess.run(
                     [BINARIES / "tandem-orchestrator", "--target=127.0.0.1:1", f"--tokenizer={ROOT}/demo/target",
                      "--listen=127.0.0.1:0", f"--chat-template={bad}"], capture_output=True, text=True, timeout=60)

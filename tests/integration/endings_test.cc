@@ -1,14 +1,14 @@
 // How targets and drafts end, and all three services while they start.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/listen.h"
 #include "common/speculation/prefix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -124,35 +124,36 @@ TEST(DraftEnds, AtOnce) {
   EXPECT_TRUE(Says(process, "stopped waiting_ended=finished sequences_ended=0"));
 }
 
-// The first file that a start reads is a pipe that nobody writes to: so it is as good as a model
-// that takes long.
+// The model is one of a hub that accepts a connection and says nothing.
 TEST(AnyServiceEnds, AtOnceWhileItStarts) {
   const struct {
     const char* binary;
-    const char* file;
-    std::string directory_flag;
+    std::string model_flag;
     Flags flags;
-  } services[] = {
-      {"tandem-target", "config.json", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
-      {"tandem-draft", "config.json", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
-      {"tandem-orchestrator",
-       "tokenizer.json",
-       "--tokenizer=",
-       {"--grace=1h", "--listen=127.0.0.1:0", "--target=127.0.0.1:1"}}};
+  } services[] = {{"tandem-target", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
+                  {"tandem-draft", "--model=", {"--grace=1h", "--listen=127.0.0.1:0"}},
+                  {"tandem-orchestrator",
+                   "--tokenizer=",
+                   {"--grace=1h", "--listen=127.0.0.1:0", "--target=127.0.0.1:1"}}};
+  const auto hub = base::Listen({"127.0.0.1", 0});
+  ASSERT_TRUE(hub.ok()) << hub.status();
+  const base::Socket& listener = hub->front();
+  const ScratchFolder cache;
+  setenv("HF_HOME", cache.path().c_str(), 1);
+  setenv("HF_ENDPOINT",
+         absl::StrCat("http://127.0.0.1:", base::PortOf(base::BoundAddress(listener))).c_str(), 1);
   for (const auto& service : services) {
-    const ScratchFolder folder;
-    const std::string pipe = absl::StrCat(folder.path(), "/", service.file);
-    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
     Flags flags = service.flags;
-    flags.push_back(service.directory_flag + folder.path());
+    flags.push_back(service.model_flag + "owner/name");
     Process process(service.binary, flags, "port_file");
-    int writer = -1;  // there is one only once there is a reader
-    ASSERT_TRUE(
-        WaitUntil([&] { return (writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
+    int connection = -1;
+    ASSERT_TRUE(WaitUntil([&] {
+      return (connection = accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC)) >= 0;
+    })) << process.Output();
+    const base::Socket owned(connection);
     process.Signal(SIGTERM);
     EXPECT_LT(TimeToEnd(process), kSoon) << service.binary;
     EXPECT_TRUE(Says(process, "stopped during=start")) << process.Output();
-    close(writer);
   }
 }
 

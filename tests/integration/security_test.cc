@@ -144,7 +144,7 @@ TEST_F(SecurityTest, BetweenTheOrchestratorAndItsPeers) {
             << orchestrator.Output();
       }
     }
-    ExpectRefused(orchestrator, {}, "target " + target().address(), {});
+    ExpectRefused(orchestrator, {}, "no target is ready", {"target " + target().address()});
     EXPECT_FALSE(HasLine(orchestrator.Output(), {" peer_up "})) << orchestrator.Output();
     started_.pop_back();
   }
@@ -161,7 +161,7 @@ TEST_F(SecurityTest, TlsTowardsPlaintextPeers) {
         orchestrator.Says(0, {"handshake_failed", "to=ipv4:" + peer->address(), "plaintext"}))
         << orchestrator.Output();
   }
-  ExpectRefused(orchestrator, {}, "target " + plain_target.address(), {});
+  ExpectRefused(orchestrator, {}, "no target is ready", {"target " + plain_target.address()});
   ExpectWorks(Orchestrator({}, plain_target, plain_draft), {});
 }
 
