@@ -72,7 +72,8 @@ TEST_F(CommandTest, JsonLinesAddUpToTheFinalOne) {
 }
 
 TEST_F(CommandTest, TextAndItsSummary) {
-  CommandResult result = RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30"}));
+  CommandResult result =
+      RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30", "--draft-tokens=4"}));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.output,
               AllOf(HasSubstr(" the two were not so much"), HasSubstr("30 tokens (length) in "),
