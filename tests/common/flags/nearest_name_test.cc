@@ -11,6 +11,8 @@ namespace {
 TEST(NearestNameTest, TakesTheFewestChanges) {
   EXPECT_EQ(NearestName("tops-k", {"top-p", "top-k", "stop"}), "top-k");
   EXPECT_EQ(NearestName("stpo", {"top-k", "stop"}), "stop");
+  EXPECT_EQ(NearestName("cdua", {"cpu", "torch-cpu", "cuda"}), "cuda")
+      << "neighbours in each other's place";
   EXPECT_EQ(NearestName("stop", {"stop"}), "stop");
 }
 
