@@ -3,7 +3,7 @@
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
 #   tandem_tests(NAME SRCS x_test.cc … [DEPS …]
-#                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [ALONE] [FILTER pattern])
+#                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s] [COST s])
 #   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
 #
@@ -11,8 +11,8 @@
 # TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own.
 #
 #   COST      about how long the longest takes; what takes longest begins first
-#   ALONE     what it measures is wrong beside other tests
-#   FILTER    these TESTs alone; tandem_register_tests tells ctest of the others
+#   FILTER    these TESTs alone; tandem_register_tests tells ctest of the others, ALONE of those that measure
+#             time: label full only
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
 #   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
@@ -106,7 +106,7 @@ add_custom_target(tandem_full_tests)
 add_custom_target(tandem_benchmarks)
 
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;COST;FILTER" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST;FILTER" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     message(FATAL_ERROR "the tests ${NAME} have no LABELS")
   endif()
@@ -121,7 +121,7 @@ function(tandem_tests NAME)
     tandem_compile_options)
   tandem_precompile(${program})
   tandem_register_tests(${program} PREFIX ${NAME} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}
-    COST ${ARG_COST} ALONE ${ARG_ALONE} FILTER ${ARG_FILTER})
+    COST ${ARG_COST} FILTER ${ARG_FILTER})
   if(NOT "fast" IN_LIST ARG_LABELS AND NOT "integration" IN_LIST ARG_LABELS)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
@@ -135,6 +135,9 @@ endfunction()
 # Tells ctest of each TEST of a program; also of a part of them once more, under another PREFIX.
 function(tandem_register_tests PROGRAM)
   cmake_parse_arguments(ARG "" "PREFIX;TIMEOUT;COST;FILTER;ENVIRONMENT;ALONE" "LABELS" ${ARGN})
+  if(ARG_ALONE AND NOT ARG_LABELS STREQUAL "full")
+    message(FATAL_ERROR "${ARG_PREFIX}: only tests of the label full may measure time")
+  endif()
   set(list ${ARG_PREFIX}_TESTS)
   # When ctest begins: a program need not be built where its tests are not asked for.
   gtest_discover_tests(${PROGRAM} TEST_PREFIX ${ARG_PREFIX}. TEST_FILTER ${ARG_FILTER} TEST_LIST ${list}

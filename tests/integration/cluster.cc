@@ -95,6 +95,7 @@ std::unique_ptr<target_service::Service> StartTarget(ClusterOptions& cluster,
   target_service::Options options;
   options.max_sequences = cluster.max_sequences;
   options.linger = cluster.linger;
+  options.pass_rows = cluster.pass_rows;
   options.tokenizer_id = cluster.tokenizer->content_id();
   options.tracer = tracer;
   target_service::CpuEngineOptions engine_options;

@@ -48,7 +48,8 @@ struct ClusterOptions {
 
   uint32_t max_sequences = 256;                              // of the target
   absl::Duration linger = target_service::Options().linger;  // of the target
-  uint32_t max_active_requests = 4096;                       // of the orchestrator
+  uint32_t pass_rows = 0;               // of the target (target_service::Options)
+  uint32_t max_active_requests = 4096;  // of the orchestrator
   uint32_t max_waiting_requests = 1024;
   uint32_t default_max_tokens = 1024;
   target_service::JudgeFunction judge;  // empty: the right one

@@ -13,8 +13,6 @@
 
 namespace tandem::testing {
 
-// Beside the grace: to notice, to end what is left, to leave.
-inline constexpr absl::Duration kMargin = absl::Seconds(2);
 // Not to wait for a grace of an hour, on a busy machine.
 inline constexpr absl::Duration kSoon = absl::Seconds(30);
 

@@ -65,7 +65,7 @@ TEST(TargetEnds, WhenItsLastSequenceDoes) {
 
 TEST(TargetEnds, AfterItsGrace) {
   Target target("1s");
-  EXPECT_LT(TimeToEnd(target.process), absl::Seconds(1) + kMargin);
+  EXPECT_LT(TimeToEnd(target.process), kSoon);
   EXPECT_TRUE(Says(target.process, "stopped waiting_ended=grace_over sequences_ended=1"))
       << target.process.Output();
   EXPECT_EQ(target.stream.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "client/generate/stages.h"
 #include "common/base/check.h"
 #include "common/telemetry/attributes.h"
-#include "tests/integration/process_cluster.h"
 #include "tests/support/scrape.h"
 #include "tests/support/wait.h"
 
@@ -38,13 +34,23 @@ StageTimes FromWire(const v1::Stages& stages, int64_t rounds) {
   return times;
 }
 
+}  // namespace
+
+StageTimes OfSpan(const FinishedSpan& span) {
+  StageTimes times;
+  for (const auto& [stage, attribute] : Attributes()) {
+    times[stage] = absl::Microseconds(span.Int(attribute));
+  }
+  return times;
+}
+
+namespace {
+
 StageTimes OfSpans(const std::vector<FinishedSpan>& spans, int64_t rounds) {
   StageTimes times;
   for (const FinishedSpan& span : spans) {
     if (span.name != telemetry::kRoundSpan) continue;
-    for (const auto& [stage, attribute] : Attributes()) {
-      times[stage] += absl::Microseconds(span.Int(attribute)) / rounds;
-    }
+    for (const auto& [stage, time] : OfSpan(span)) times[stage] += time / rounds;
   }
   return times;
 }
@@ -82,15 +88,6 @@ v1::GenerateRequest Request(const InProcessCluster& cluster) {
   return request;
 }
 
-// "  slowest: network, 87 % of …" → "network".
-std::string NamedSlowest(const std::string& output) {
-  for (absl::string_view line : absl::StrSplit(output, '\n')) {
-    line = absl::StripLeadingAsciiWhitespace(line);
-    if (absl::ConsumePrefix(&line, "slowest: ")) return std::string(line.substr(0, line.find(',')));
-  }
-  return "";
-}
-
 // The round's spans end before its verdict's answer is sent, generate's after all of them.
 std::vector<FinishedSpan> TraceOf(InProcessCluster& cluster, const std::string& trace_id) {
   auto find = [&] {
@@ -109,13 +106,6 @@ std::vector<FinishedSpan> TraceOf(InProcessCluster& cluster, const std::string& 
 }
 
 }  // namespace
-
-std::string Slowest(const StageTimes& times) {
-  TANDEM_CHECK(!times.empty());
-  return std::max_element(times.begin(), times.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
-}
 
 std::string Text(const StageTimes& times) {
   std::string text;
@@ -139,15 +129,6 @@ StageViews Watch(InProcessCluster& cluster) {
   views.usual = Medians(views.reply.rounds);
   views.spans = TraceOf(cluster, views.reply.started.trace_id());
   views.trace = OfSpans(views.spans, rounds);
-
-  const CommandResult result = RunCommand(
-      "tandem", {"generate", absl::StrCat("--orchestrator=127.0.0.1:", cluster.port()),
-                 absl::StrCat("--prompt=", kPrompt), "--temperature=0",
-                 absl::StrCat("--max-tokens=", kTokens),
-                 absl::StrCat("--draft-tokens=", kDraftTokens), "--timeline", "--color=never"});
-  TANDEM_CHECK(result.exit_code == 0) << result.output;
-  views.command_output = result.output;
-  views.command_slowest = NamedSlowest(result.output);
   return views;
 }
 

@@ -15,7 +15,8 @@ namespace tandem::testing {
 // By the stage's name: draft, network, slot, queue, device, own.
 using StageTimes = std::map<std::string, absl::Duration>;
 
-std::string Slowest(const StageTimes& times);
+// Of a span of a round.
+StageTimes OfSpan(const FinishedSpan& span);
 // "device 20.1ms, own 1ms, …".
 std::string Text(const StageTimes& times);
 
@@ -28,9 +29,6 @@ struct StageViews {
   StageTimes records;  // the client's own sum of them, as its time line has it
   // Of a usual one: of each stage the median over the rounds that had a draft.
   StageTimes usual;
-  // What `tandem generate --timeline` writes of the same request, and the stage that it names.
-  std::string command_output;
-  std::string command_slowest;
   std::vector<FinishedSpan> spans;  // of the request's trace
 };
 

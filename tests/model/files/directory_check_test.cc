@@ -1,6 +1,5 @@
 #include "model/files/directory_check.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -162,9 +161,7 @@ TEST(DirectoryCheck, NamesWhatItIsAndWhatToDoBeforeAnythingIsLoaded) {
   for (const Wrong& wrong : kWrong) {
     const std::string directory = root.file(wrong.name);
     Fill(directory, wrong.files);
-    const auto start = std::chrono::steady_clock::now();
     const absl::Status status = Load({.directory = directory}).status();
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << wrong.name;
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong.name;
     EXPECT_THAT(std::string(status.message()),
                 AllOf(StartsWith(directory + " "), HasSubstr(wrong.what), HasSubstr(wrong.advice)))
