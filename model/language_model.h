@@ -140,8 +140,6 @@ class LanguageModel {
 
   virtual int max_rows() const = 0;  // of one pass
 
-  virtual bool takes_trees() const { return true; }  // ForwardPart::parents
-
   // Of a model whose passes read weights from its files: what the system happens to hold of them in
   // memory is dropped, so that the next pass takes what passes take at worst. It changes no result.
   virtual void DropPages() {}

@@ -121,9 +121,7 @@ absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(Loading loading, Loading::Begin(options, *library));
   TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
   DeviceReport report;
-  report.table = absl::StrCat("LibTorch ", library->torch_version, "\nflash attention ",
-                              library->has_paged_flash ? "takes" : "takes no",
-                              " pages: ", library->flash_schema, "\n\n");
+  report.table = absl::StrCat("LibTorch ", library->torch_version, "\n\n");
   for (const Path& path : loading.Paths()) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<CheckResult> results, loading.Check(path));
     const absl::Status status = FirstFailures(results);

@@ -215,14 +215,10 @@ absl::StatusOr<absl::Duration> Loading::TileCostOf(const DecoderSpec& spec,
 
 std::vector<Path> Loading::Paths() const {
   std::vector<Path> paths;
-  const bool card = options_->device == kCuda;
   const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
-  const bool flash = card && HasSixteenBits(type_) && library_->has_paged_flash;
-  const bool spans = card && small_heads;
-  // Without graphs a pass takes as long as its launches do.
-  for (const bool graphs : {true, false}) {
-    if (flash) paths.push_back({Attention::kFlash, graphs});
-    if (spans) paths.push_back({Attention::kSpans, graphs});
+  if (options_->device == kCuda && small_heads) {
+    // Without graphs a pass takes as long as its launches do.
+    for (const bool graphs : {true, false}) paths.push_back({Attention::kSpans, graphs});
   }
   paths.push_back({Attention::kGather});
   return paths;
@@ -247,10 +243,7 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
                             type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8 : Dtype::kAuto,
                             nullptr),
       decoder, {});
-  CheckOptions check;
-  check.tolerance = Tolerance(type_);
-  check.trees = path.attention != Attention::kFlash;
-  std::vector<CheckResult> results = CheckModel(**device, reference, check);
+  std::vector<CheckResult> results = CheckModel(**device, reference, Tolerance(type_));
   if (path.graphs) {
     TANDEM_ASSIGN_OR_RETURN(
         const std::unique_ptr<TorchModel> eager,

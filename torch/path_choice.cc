@@ -10,9 +10,7 @@
 namespace tandem::torch {
 
 std::string PathName(const Path& path) {
-  const char* name = "gather";
-  if (path.attention == Attention::kFlash) name = "flash";
-  if (path.attention == Attention::kSpans) name = "spans";
+  const char* name = path.attention == Attention::kSpans ? "spans" : "gather";
   return absl::StrCat(name, path.graphs ? "-graphs" : "");
 }
 

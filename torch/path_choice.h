@@ -19,7 +19,7 @@ struct Path {
   bool operator==(const Path&) const = default;
 };
 
-// "gather", "spans", "flash", "flash-graphs".
+// "gather", "spans", "spans-graphs".
 std::string PathName(const Path& path);
 
 struct CheckedPath {

@@ -117,8 +117,8 @@ absl::Status Near(absl::Span<const std::vector<float>> rows,
 // Texts of one device, and their rows when each was read alone.
 class Checker {
  public:
-  Checker(LanguageModel& device, LanguageModel& reference, const CheckOptions& options)
-      : device_(device), reference_(reference), options_(options) {
+  Checker(LanguageModel& device, LanguageModel& reference, double tolerance)
+      : device_(device), reference_(reference), tolerance_(tolerance) {
     const uint32_t vocabulary =
         std::min(device.info().vocabulary_size, reference.info().vocabulary_size);
     for (int i = 0; i < kCompanions; ++i) {
@@ -129,7 +129,7 @@ class Checker {
   absl::Status Parity() {
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], 7));
     TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(reference_, texts_[0], 7));
-    return Near(rows, wanted, options_.tolerance);
+    return Near(rows, wanted, tolerance_);
   }
 
   absl::Status Long() {
@@ -140,7 +140,7 @@ class Checker {
     const auto text = RandomText(random_, static_cast<int>(length), vocabulary);
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, ReadEnd(device_, text, kLongRows));
     TANDEM_ASSIGN_OR_RETURN(const Rows reference, ReadEnd(reference_, text, kLongRows));
-    TANDEM_RETURN_IF_ERROR(Near(rows, reference, options_.tolerance));
+    TANDEM_RETURN_IF_ERROR(Near(rows, reference, tolerance_));
     TANDEM_ASSIGN_OR_RETURN(const Rows wanted, ReadEnd(device_, text, 1));
     return SameBits(rows, wanted);
   }
@@ -255,7 +255,7 @@ class Checker {
 
   LanguageModel& device_;
   LanguageModel& reference_;
-  const CheckOptions options_;
+  const double tolerance_;
   std::mt19937 random_{20261123};
   std::vector<std::vector<uint32_t>> texts_;
   std::array<Rows, kCompanions> alone_;
@@ -264,13 +264,12 @@ class Checker {
 }  // namespace
 
 std::vector<CheckResult> CheckModel(LanguageModel& device, LanguageModel& reference,
-                                    const CheckOptions& options) {
-  Checker checker(device, reference, options);
-  std::vector<CheckResult> results = {{"parity", checker.Parity()},   {"cuts", checker.Cuts()},
-                                      {"company", checker.Company()}, {"order", checker.Order()},
-                                      {"repeat", checker.Repeat()},   {"long", checker.Long()}};
-  if (options.trees) results.push_back({"trees", checker.Trees()});
-  return results;
+                                    double tolerance) {
+  Checker checker(device, reference, tolerance);
+  return {{"parity", checker.Parity()},   {"cuts", checker.Cuts()},
+          {"company", checker.Company()}, {"order", checker.Order()},
+          {"repeat", checker.Repeat()},   {"long", checker.Long()},
+          {"trees", checker.Trees()}};
 }
 
 absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other) {

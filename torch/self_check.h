@@ -31,16 +31,11 @@ struct CheckResult {
   absl::Status status;  // OK: passed; else what differs, and where
 };
 
-struct CheckOptions {
-  double tolerance =
-      1e-4;           // of parity: the largest difference of a row, relative to its largest logit
-  bool trees = true;  // whether the device computes trees
-};
-
 // All results, those that passed too. Both models have the same weights and vocabulary, and room
-// for 600 tokens in all. An error of the device is the result of the check that met it.
+// for 600 tokens in all. `tolerance` is that of parity: the largest difference of a row, relative to
+// its largest logit. An error of the device is the result of the check that met it.
 std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::LanguageModel& reference,
-                                    const CheckOptions& options);
+                                    double tolerance = 1e-4);
 
 // Whether two devices of the same weights give the same bits, in passes of several sizes: graphs, and
 // the same passes eagerly. DATA_LOSS: they do not. Each has room for 600 tokens.

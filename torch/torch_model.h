@@ -33,7 +33,6 @@ class TorchModel final : public model::LanguageModel {
   const model::ModelInfo& info() const override { return info_; }
   absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override;
   std::optional<model::CacheRoom> room() const override { return prefixes_.room(); }
-  bool takes_trees() const override { return step_->info().trees; }
   int Recall(model::Cache& cache, const model::CachePrefix& prefix) override {
     return prefixes_.Recall(cache, prefix);
   }
@@ -47,7 +46,7 @@ class TorchModel final : public model::LanguageModel {
   absl::Status Compute(absl::Span<const model::ForwardPart> parts);
   const Step& step() const { return *step_; }
 
-  // Faster ways of computing that failed here: "flash-graphs". Before it is used.
+  // Faster ways of computing that failed here: "spans-graphs". Before it is used.
   void SetSwitchedOff(std::vector<std::string> paths) { switched_off_ = std::move(paths); }
   const std::vector<std::string>& switched_off() const { return switched_off_; }
 

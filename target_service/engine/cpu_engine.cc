@@ -26,7 +26,7 @@ CpuEngine::CpuEngine(const CpuEngineOptions& options, std::unique_ptr<model::Lan
     : ModelEngine(std::move(model), options.vocabulary_size),
       judge_(options.judge ? options.judge : acceptance::Judge),
       clock_(ClockOf(options)) {
-  mutable_info().trees = this->model().takes_trees();
+  mutable_info().trees = true;
 }
 
 void CpuEngine::Launch(std::vector<PassPart> parts) {

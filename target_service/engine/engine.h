@@ -56,7 +56,7 @@ struct EngineInfo {
   // its own.
   std::vector<int> row_buckets;
 
-  // Faster ways of computing that failed the device's self-check, so that slower ones serve: "flash".
+  // Faster ways of computing that failed the device's self-check, so that slower ones serve: "spans-graphs".
   std::vector<std::string> switched_off;
 
   // Passes that may be launched and not awaited; at least 1. With 2 the device computes one while

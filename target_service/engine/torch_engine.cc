@@ -28,7 +28,7 @@ TorchEngine::TorchEngine(std::unique_ptr<torch::TorchModel> model,
   TANDEM_CHECK(torch_.step().info().stream.has_value());
   mutable_info().row_buckets = Buckets(torch_.step().info().tile, info().max_rows);
   mutable_info().max_passes_in_flight = kMaxPassesInFlight;
-  mutable_info().trees = torch_.takes_trees();
+  mutable_info().trees = true;
 }
 
 // What is in flight reads and writes memory of this.

@@ -73,10 +73,10 @@ TEST(TargetSession, WelcomeTellsWhatItsDeviceSwitchedOff) {
   EngineInfo engine;
   engine.model.vocabulary_size = 8;
   EXPECT_EQ(MakeWelcome({}, engine).switched_off_size(), 0);
-  engine.switched_off = {"flash-graphs", "judge-kernel"};
+  engine.switched_off = {"spans-graphs", "judge-kernel"};
   const v1::Welcome welcome = MakeWelcome({}, engine);
   ASSERT_EQ(welcome.switched_off_size(), 2);
-  EXPECT_EQ(welcome.switched_off(0), "flash-graphs");
+  EXPECT_EQ(welcome.switched_off(0), "spans-graphs");
   EXPECT_EQ(welcome.switched_off(1), "judge-kernel");
 }
 

@@ -62,7 +62,7 @@ TEST(TargetMetricsTest, AllIsThereBeforeAnythingHappens) {
     EXPECT_EQ(values.at(absl::StrCat("tandem:target_", name)), 0) << name;
   }
   EngineInfo engine;
-  engine.switched_off = {"flash", "flash-graphs"};
+  engine.switched_off = {"spans", "spans-graphs"};
   EXPECT_EQ(Scrape(Target().harness, engine).at("tandem:target_switched_off_paths"), 2);
   EXPECT_EQ(values.at("tandem:target_free_slots"), 64);
   for (const char* name : {"pass_seconds", "pass_rows", "pass_sequences", "step_queue_seconds",

@@ -37,9 +37,8 @@ using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>&
 
 // Of each way, by its name. make_step is a plain function, so there is one list.
 std::map<std::string, LogitsFault> faults;
-bool capture_fails = false;        // of any model
-bool takes_pages = true;           // its flash attention
-bool kernels_load = true;          // ours
+bool capture_fails = false;  // of any model
+bool kernels_load = true;
 bool whole_capture_fails = false;  // of a whole model
 
 // Sequences are known by their first page.
@@ -156,15 +155,13 @@ class LoadTest : public ::testing::Test {
   LoadTest() {
     faults.clear();
     capture_fails = whole_capture_fails = false;
-    takes_pages = kernels_load = true;
+    kernels_load = true;
   }
 
   absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadIt(
       int tile = 64, ComputeType type = ComputeType::kBfloat16) {
     Library library;
     library.torch_version = "2.13.0";
-    library.flash_schema = "";
-    library.has_paged_flash = takes_pages;
     library.make_step = MakeFakeStep;
     LoadOptions options;
     options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
@@ -199,32 +196,19 @@ TEST_F(LoadTest, APoolBeyondTheMemoryIsRefused) {
 TEST_F(LoadTest, ASoundCardReplaysGraphs) {
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->info().numerics_id, "torch-2.13.0/fake-card/tile-64/bf16/flash-graphs");
+  EXPECT_EQ((*model)->info().numerics_id, "torch-2.13.0/fake-card/tile-64/bf16/spans-graphs");
   EXPECT_THAT(SwitchedOff(**model), IsEmpty());
   EXPECT_THAT(log_, Not(HasSubstr("switched_off")));
 }
 
-// LibTorch 2.11: nothing failed, so nothing is switched off.
-TEST_F(LoadTest, WhereFlashTakesNoPagesOurKernelsAttend) {
-  takes_pages = false;
-  const auto model = LoadIt();
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans-graphs"));
-  EXPECT_THAT(SwitchedOff(**model), IsEmpty());
-}
-
 TEST_F(LoadTest, EachTypeHasItsWays) {
-  for (const auto& [type, way] : {std::pair{ComputeType::kFloat32, "/spans-graphs"},
-                                  std::pair{ComputeType::kFloat16, "/flash-graphs"}}) {
+  for (const auto& [type, way] : {std::pair{ComputeType::kFloat32, "/fp32/spans-graphs"},
+                                  std::pair{ComputeType::kFloat16, "/fp16/spans-graphs"}}) {
     const auto model = LoadIt(64, type);
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith(way));
     EXPECT_THAT(SwitchedOff(**model), IsEmpty());
   }
-  takes_pages = false;
-  const auto model = LoadIt(64, ComputeType::kFloat16);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/fp16/spans-graphs"));
 }
 
 TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {
@@ -242,34 +226,34 @@ TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {
 }
 
 TEST_F(LoadTest, AGraphThatReplaysStaleInputIsSwitchedOff) {
-  faults["flash-graphs"] = ReplaysStaleInput();
+  faults["spans-graphs"] = ReplaysStaleInput();
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans-graphs"));
-  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
-  EXPECT_THAT(log_, AllOf(HasSubstr("device_path_switched_off device=cuda path=flash-graphs"),
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs"));
+  EXPECT_THAT(log_, AllOf(HasSubstr("device_path_switched_off device=cuda path=spans-graphs"),
                           HasSubstr("repeat: ")));
 }
 
 TEST_F(LoadTest, RowsThatArePermutedOrRoundedOtherwiseSwitchTheirWayOff) {
-  faults["flash-graphs"] = SwapsHalves;
-  faults["spans-graphs"] = IsHalfTooLarge;
+  faults["spans-graphs"] = SwapsHalves;
+  faults["spans"] = IsHalfTooLarge;
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
-  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs", "spans-graphs"));
-  EXPECT_THAT(log_, AllOf(HasSubstr("path=flash-graphs failed=\"company: "),
-                          HasSubstr("path=spans-graphs failed=\"parity: ")));
+  EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/gather"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs", "spans"));
+  EXPECT_THAT(log_, AllOf(HasSubstr("path=spans-graphs failed=\"company: "),
+                          HasSubstr("path=spans failed=\"parity: ")));
 }
 
 // A graph that is not its pass, though it is right in itself.
 TEST_F(LoadTest, AGraphOfOtherBitsThanItsPassIsSwitchedOff) {
-  faults["flash-graphs"] = [](const PassRows&, std::vector<float>& logits) {
+  faults["spans-graphs"] = [](const PassRows&, std::vector<float>& logits) {
     for (float& logit : logits) logit *= 1.0001f;
   };
   const auto model = LoadIt();
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(SwitchedOff(**model), ElementsAre("flash-graphs"));
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs"));
   EXPECT_THAT(log_, HasSubstr("failed=\"eager: "));
 }
 
@@ -280,24 +264,19 @@ TEST_F(LoadTest, WithoutCapturesPassesAreEager) {
     log_.clear();
     const auto model = LoadIt();
     ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/flash"));
-    EXPECT_THAT(SwitchedOff(**model),
-                ::testing::ElementsAreArray(
-                    only_whole ? std::vector<std::string>{"flash-graphs"}
-                               : std::vector<std::string>{"flash-graphs", "spans-graphs"}));
+    EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith("/spans"));
+    EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs"));
     EXPECT_THAT(log_, HasSubstr("begin a capture"));
   }
 }
 
 TEST_F(LoadTest, WithoutAWayThatPassesTheStartFails) {
-  for (const char* path : {"flash-graphs", "spans-graphs", "flash", "spans", "gather"}) {
-    faults[path] = SwapsHalves;
-  }
+  for (const char* path : {"spans-graphs", "spans", "gather"}) faults[path] = SwapsHalves;
   const auto model = LoadIt();
   EXPECT_TRUE(absl::IsFailedPrecondition(model.status())) << model.status();
   EXPECT_THAT(std::string(model.status().message()),
-              AllOf(HasSubstr("flash-graphs: company:"), HasSubstr("flash: company:"),
-                    HasSubstr("spans: company:"), HasSubstr("gather: company:")));
+              AllOf(HasSubstr("spans-graphs: company:"), HasSubstr("spans: company:"),
+                    HasSubstr("gather: company:")));
 }
 
 TEST_F(LoadTest, ATileIsMeasuredWhereNobodyGaveOne) {

@@ -65,7 +65,7 @@ class Faulty final : public LanguageModel {
 std::vector<CheckResult> Check(Fault fault) {
   Faulty device(std::move(fault));
   const auto reference = Sound();
-  return CheckModel(device, *reference, {});
+  return CheckModel(device, *reference);
 }
 
 std::vector<std::string> Failed(const std::vector<CheckResult>& results) {
@@ -163,7 +163,7 @@ TEST(SelfCheckTest, ADeviceThatFailsIsAResult) {
   };
   Broken device;
   const auto reference = Sound();
-  const auto results = CheckModel(device, *reference, {});
+  const auto results = CheckModel(device, *reference);
   EXPECT_EQ(Failed(results).size(), results.size());
   EXPECT_THAT(std::string(FirstFailures(results).message()), HasSubstr("parity: LibTorch failed"));
 }
@@ -182,12 +182,12 @@ TEST(SelfCheckTest, AGraphIsComparedWithItsPass) {
 // What fails is switched off for the next slower way: a device that permutes rows, one that rounds
 // otherwise, a graph that replays stale input.
 TEST(PathChoiceTest, TheFastestThatPasses) {
-  const Path graphs = {Attention::kFlash, true}, flash = {Attention::kFlash}, gather;
-  auto check = [&](Fault with_graphs, Fault with_flash, Fault with_gather) {
-    return ChoosePath({graphs, flash, gather},
+  const Path graphs = {Attention::kSpans, true}, spans = {Attention::kSpans}, gather;
+  auto check = [&](Fault with_graphs, Fault with_spans, Fault with_gather) {
+    return ChoosePath({graphs, spans, gather},
                       [&](const Path& path) -> absl::StatusOr<std::vector<CheckResult>> {
                         if (path == graphs) return Check(with_graphs);
-                        return Check(path == flash ? with_flash : with_gather);
+                        return Check(path == spans ? with_spans : with_gather);
                       });
   };
   const auto all = check(NoFault, NoFault, NoFault);
@@ -197,9 +197,9 @@ TEST(PathChoiceTest, TheFastestThatPasses) {
 
   const auto eager = check(StaleInput(), NoFault, NoFault);
   ASSERT_TRUE(eager.ok()) << eager.status();
-  EXPECT_EQ(eager->chosen.path, flash);
+  EXPECT_EQ(eager->chosen.path, spans);
   ASSERT_EQ(eager->switched_off.size(), 1u);
-  EXPECT_EQ(PathName(eager->switched_off[0].path), "flash-graphs");
+  EXPECT_EQ(PathName(eager->switched_off[0].path), "spans-graphs");
 
   const auto slowest = check(PermutesRows, RoundsOtherwise, NoFault);
   ASSERT_TRUE(slowest.ok()) << slowest.status();
@@ -209,12 +209,12 @@ TEST(PathChoiceTest, TheFastestThatPasses) {
   const auto none = check(StaleInput(), SeesCompany, RoundsOtherwise);
   EXPECT_TRUE(absl::IsFailedPrecondition(none.status()));
   EXPECT_THAT(std::string(none.status().message()),
-              AllOf(HasSubstr("flash-graphs: repeat:"), HasSubstr("flash: company:"),
+              AllOf(HasSubstr("spans-graphs: repeat:"), HasSubstr("spans: company:"),
                     HasSubstr("gather: parity:")));
 }
 
 TEST(PathChoiceTest, ADeviceThatIsNotThereEndsTheChoice) {
-  const auto choice = ChoosePath({Path{Attention::kFlash}, Path{}}, [](const Path&) {
+  const auto choice = ChoosePath({Path{Attention::kSpans}, Path{}}, [](const Path&) {
     return absl::StatusOr<std::vector<CheckResult>>(absl::FailedPreconditionError("no card"));
   });
   EXPECT_EQ(choice.status(), absl::FailedPreconditionError("no card"));

@@ -1,17 +1,12 @@
 #include "torch/aten/attend.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_flash_attention_forward.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
-#include <tuple>
 
 #include "torch/aten/upload.h"
 
@@ -50,8 +45,6 @@ class GatherAttender final : public Attender {
     copies_.resize(pages_.size());
     return false;
   }
-
-  void Take(const at::Tensor&, const at::Tensor&) override {}
 
   at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                     const at::Tensor& queries) override {
@@ -107,79 +100,10 @@ class GatherAttender final : public Attender {
   std::vector<LayerCache> copies_;
 };
 
-// Before LibTorch 2.12 the operation takes no pages.
-constexpr bool kPagedFlash =
-    std::string_view(at::_ops::_flash_attention_forward::schema_str).find("block_table") !=
-    std::string_view::npos;
-
-// A template, so that a call that LibTorch's headers do not declare is not compiled. One split: with
-// more the result is wrong for ragged queries over pages (pytorch issue 194167).
-template <typename Tensor>
-Tensor PagedFlash(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                  const Tensor& starts, int64_t max_length, double scale,
-                  std::optional<int64_t> window_before, const Tensor& lengths,
-                  const Tensor& pages) {
-  if constexpr (kPagedFlash) {
-    return std::get<0>(at::_flash_attention_forward(
-        queries, keys, values, starts, starts, /*max_q=*/1, max_length, /*dropout_p=*/0.0,
-        /*is_causal=*/false, /*return_debug_mask=*/false, scale, window_before, std::nullopt,
-        lengths, std::nullopt, pages, /*num_splits=*/1));
-  } else {
-    return Tensor();
-  }
-}
-
-// LibTorch's paged kernel, every row a sequence of one query. So decoding, verifying and replaying
-// run the same kernel on the same shape.
-class FlashAttender final : public Attender {
- public:
-  FlashAttender(const HeadSizes& sizes, at::Device device, const InputSizes& inputs)
-      : sizes_(sizes),
-        tile_(inputs.tile),
-        max_pages_(inputs.max_pages),
-        starts_(
-            at::arange(0, inputs.tile + 1, at::TensorOptions().dtype(at::kInt).device(device))) {}
-
-  bool Begin(const PassRows&) override { return true; }
-
-  void Take(const at::Tensor& table, const at::Tensor& lengths) override {
-    table_ = table.view({-1, tile_, max_pages_});
-    lengths_ = lengths.view({-1, tile_});
-  }
-
-  at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
-                    const at::Tensor& queries) override {
-    // The kernel counts what lies before a row's own cell.
-    const std::optional<int64_t> before =
-        window == 0 ? std::nullopt : std::optional<int64_t>(window - 1);
-    const at::Tensor result =
-        PagedFlash(queries, layer.keys, layer.values, starts_, int64_t{max_pages_} * kPageTokens,
-                   sizes_.scale, before, lengths_[tile_index], table_[tile_index]);
-    return result.reshape({queries.size(0), -1});
-  }
-
- private:
-  const HeadSizes sizes_;
-  const int tile_;
-  const int max_pages_;
-  const at::Tensor starts_;  // [tile + 1]
-  at::Tensor table_;         // [tiles, tile, max_pages]
-  at::Tensor lengths_;       // [tiles, tile]
-};
-
 }  // namespace
-
-const char* FlashSchema() { return at::_ops::_flash_attention_forward::schema_str; }
-
-bool HasPagedFlash() { return kPagedFlash; }
 
 std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile) {
   return std::make_unique<GatherAttender>(sizes, device, tile);
-}
-
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
-                                            const InputSizes& inputs) {
-  return std::make_unique<FlashAttender>(sizes, device, inputs);
 }
 
 }  // namespace tandem::torch

@@ -36,9 +36,6 @@ class Attender {
   // The pass that comes next, which outlives its layers. Whether what its layers launch is the same
   // for all passes of its shape, so that a graph of another one computes it.
   virtual bool Begin(const PassRows& pass) = 0;
-  // The same as arrays on the device, where they have a table: the pages [rows, max_pages] and numbers
-  // [rows] of the cells that rows see, whole tiles.
-  virtual void Take(const at::Tensor& table, const at::Tensor& lengths) = 0;
 
   // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result is [tile, heads ·
   // head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
@@ -57,17 +54,11 @@ class Attender {
 };
 
 // Attention::kGather on any device: it looks at the pass itself, so no graph has it.
-// Attention::kFlash, from the arrays alone. Attention::kSpans on any device; `kernels` outlive their
-// attender, and run on `stream` (interface.h), which is the calling thread's current one.
+// Attention::kSpans on any device; `kernels` outlive their attender, and run on `stream`
+// (interface.h), which is the calling thread's current one.
 std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile);
-std::unique_ptr<Attender> MakeFlashAttender(const HeadSizes& sizes, at::Device device,
-                                            const InputSizes& inputs);
 std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
                                             const InputSizes& inputs, kernels::PassKernels& kernels,
                                             void* stream);
-
-// As Library::flash_schema and Library::has_paged_flash.
-const char* FlashSchema();
-bool HasPagedFlash();
 
 }  // namespace tandem::torch

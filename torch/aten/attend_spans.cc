@@ -50,8 +50,6 @@ class SpansAttender final : public Attender {
                                 [](const auto& turns) { return turns.size() == 1; });
   }
 
-  void Take(const at::Tensor&, const at::Tensor&) override {}
-
   at::Tensor RotateAndWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
                             const at::Tensor& bias, const Rotation& all) override {
     TORCH_CHECK(qkv.is_contiguous() && qkv.scalar_type() == layer.keys.scalar_type());

@@ -45,7 +45,6 @@ InputSizes SizesOf(const StepOptions& options, const model::DecoderSpec& spec) {
   sizes.max_rows = options.max_rows;
   sizes.max_pages = (spec.context_length + kPageTokens - 1) / kPageTokens;
   sizes.scratch_page = static_cast<uint32_t>(options.pages);
-  sizes.has_table = options.attention == Attention::kFlash;
   return sizes;
 }
 
@@ -90,7 +89,6 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   info_.device = std::move(device_name);
   info_.tile = options.tile;
   info_.weight_bytes = weights_.bytes;
-  info_.trees = options.attention != Attention::kFlash;
   if (stream_.has_value()) info_.stream = stream_->native_handle();
   if (!spec.learned_positions) {
     ropes_.emplace_back(options.rope_frequencies, spec.rope.attention_factor, spec.context_length,
@@ -112,9 +110,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
                            ? 1.0 / std::sqrt(static_cast<double>(spec.head_size))
                            : spec.attention_scale;
   const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size, scale};
-  if (options.attention == Attention::kFlash) {
-    attender_ = MakeFlashAttender(sizes, device, sizes_);
-  } else if (options.attention == Attention::kSpans) {
+  if (options.attention == Attention::kSpans) {
     attender_ = MakeSpansAttender(sizes, device, sizes_, *options_.kernels, stream());
   } else {
     attender_ = MakeGatherAttender(sizes, device, options.tile);
@@ -143,13 +139,6 @@ absl::Status DecoderStep::Prepare() {
 }
 
 absl::Status DecoderStep::Run(const PassRows& pass) {
-  if (!info_.trees) {
-    for (const Row& row : pass.rows) {
-      if (row.visible != row.straight) {
-        return absl::UnimplementedError("a tree of tokens: this attention computes chains alone");
-      }
-    }
-  }
   const Scope scope(stream_);
   logits_rows_ = static_cast<int64_t>(pass.logits_rows.size());
   bool replays = false;
@@ -158,17 +147,13 @@ absl::Status DecoderStep::Run(const PassRows& pass) {
 }
 
 void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
-  const InputLayout layout = LayoutOf(shape, sizes_);
+  const InputLayout layout = LayoutOf(shape);
   const auto array = [&inputs](size_t first, int64_t count, at::ScalarType type) {
     const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(type));
     const auto at = static_cast<int64_t>(first);
     return inputs.slice(0, at, at + bytes).view(type);
   };
   const int64_t rows = shape.rows;
-  if (sizes_.has_table) {
-    attender_->Take(array(layout.table, rows * sizes_.max_pages, at::kInt).view({rows, -1}),
-                    array(layout.lengths, rows, at::kInt));
-  }
   Begin(array(layout.tokens, rows, at::kLong), array(layout.positions, rows, at::kLong),
         array(layout.cells, rows, at::kLong));
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {

@@ -32,15 +32,6 @@ absl::Status CheckOptions(const StepOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("tile is ", options.tile, "; a multiple of 32 up to 4096, or 0"));
   }
-  const bool sixteen_bits =
-      options.type == ComputeType::kBfloat16 || options.type == ComputeType::kFloat16;
-  if (options.attention == Attention::kFlash && !HasPagedFlash()) {
-    return absl::InvalidArgumentError("flash attention of LibTorch " TORCH_VERSION
-                                      " takes no pages");
-  }
-  if (options.attention == Attention::kFlash && (options.device != "cuda" || !sixteen_bits)) {
-    return absl::InvalidArgumentError("flash attention needs a CUDA device and 16 bits");
-  }
   if (options.attention == Attention::kSpans && options.kernels == nullptr) {
     return absl::InvalidArgumentError("attention by spans needs its kernels");
   }
@@ -87,8 +78,8 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
 
 extern "C" __attribute__((visibility("default"))) const tandem::torch::Library*
 tandem_torch_library() {
-  static const tandem::torch::Library library = {
-      tandem::torch::kInterfaceVersion, tandem::torch::BuildText(),     TORCH_VERSION,
-      tandem::torch::FlashSchema(),     tandem::torch::HasPagedFlash(), tandem::torch::MakeStep};
+  static const tandem::torch::Library library = {tandem::torch::kInterfaceVersion,
+                                                 tandem::torch::BuildText(), TORCH_VERSION,
+                                                 tandem::torch::MakeStep};
   return &library;
 }

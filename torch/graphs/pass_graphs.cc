@@ -8,7 +8,7 @@ namespace tandem::torch {
 
 absl::Status PassGraphs::Prepare(bool capture) {
   const std::vector<PassShape> shapes = AllShapes(sizes_);
-  TANDEM_ASSIGN_OR_RETURN(inputs_, backend_.Allocate(LayoutOf(shapes.front(), sizes_).bytes));
+  TANDEM_ASSIGN_OR_RETURN(inputs_, backend_.Allocate(LayoutOf(shapes.front()).bytes));
   if (!capture) return absl::OkStatus();
   for (const PassShape& shape : shapes) TANDEM_RETURN_IF_ERROR(Capture(shape));
   return absl::OkStatus();
@@ -30,7 +30,7 @@ absl::Status PassGraphs::Capture(const PassShape& shape) {
 }
 
 absl::Status PassGraphs::Upload(const PassRows& pass, const PassShape& shape) {
-  staging_.resize(LayoutOf(shape, sizes_).bytes);
+  staging_.resize(LayoutOf(shape).bytes);
   PackInputs(pass, shape, sizes_, staging_.data());
   return backend_.Upload(staging_.data(), inputs_, staging_.size());
 }

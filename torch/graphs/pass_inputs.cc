@@ -15,10 +15,6 @@ T* At(char* block, size_t offset) {
   return reinterpret_cast<T*>(block + offset);
 }
 
-size_t TableWidth(const InputSizes& sizes) {
-  return sizes.has_table ? static_cast<size_t>(sizes.max_pages) : 0;
-}
-
 }  // namespace
 
 std::vector<int> CellsInSight(const PassRows& pass) {
@@ -47,29 +43,22 @@ std::vector<PassShape> AllShapes(const InputSizes& sizes) {
   return shapes;
 }
 
-InputLayout LayoutOf(const PassShape& shape, const InputSizes& sizes) {
+InputLayout LayoutOf(const PassShape& shape) {
   const size_t rows = static_cast<size_t>(shape.rows);
   InputLayout layout;
   layout.positions = layout.tokens + rows * sizeof(int64_t);
   layout.cells = layout.positions + rows * sizeof(int64_t);
   layout.wanted = layout.cells + rows * sizeof(int64_t);
-  layout.lengths = layout.wanted + static_cast<size_t>(shape.logits_rows) * sizeof(int64_t);
-  layout.table = layout.lengths + rows * sizeof(int32_t);
-  layout.bytes = layout.table + rows * TableWidth(sizes) * sizeof(int32_t);
+  layout.bytes = layout.wanted + static_cast<size_t>(shape.logits_rows) * sizeof(int64_t);
   return layout;
 }
 
 void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& sizes, char* to) {
-  const InputLayout layout = LayoutOf(shape, sizes);
-  const auto scratch_page = static_cast<int32_t>(sizes.scratch_page);
+  const InputLayout layout = LayoutOf(shape);
   std::fill_n(At<int64_t>(to, layout.tokens), shape.rows, 0);
   std::fill_n(At<int64_t>(to, layout.positions), shape.rows, 0);
   std::fill_n(At<int64_t>(to, layout.cells), shape.rows, int64_t{sizes.scratch_page} * kPageTokens);
   std::fill_n(At<int64_t>(to, layout.wanted), shape.logits_rows, 0);
-  std::fill_n(At<int32_t>(to, layout.lengths), shape.rows, 1);
-  int32_t* table = At<int32_t>(to, layout.table);
-  const size_t width = TableWidth(sizes);
-  std::fill_n(table, static_cast<size_t>(shape.rows) * width, scratch_page);
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& row = pass.rows[i];
     const uint32_t* pages = pass.pages[static_cast<size_t>(row.part)];
@@ -77,10 +66,6 @@ void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& 
     At<int64_t>(to, layout.positions)[i] = row.position;
     At<int64_t>(to, layout.cells)[i] =
         int64_t{pages[row.cell / kPageTokens]} * kPageTokens + row.cell % kPageTokens;
-    At<int32_t>(to, layout.lengths)[i] = row.visible;
-    if (width > 0) {
-      std::copy_n(pages, (row.visible + kPageTokens - 1) / kPageTokens, table + i * width);
-    }
   }
   std::copy(pass.logits_rows.begin(), pass.logits_rows.end(), At<int64_t>(to, layout.wanted));
 }

@@ -29,7 +29,6 @@ struct InputSizes {
   int max_rows = 0;   // of a pass
   int max_pages = 0;  // of a row
   uint32_t scratch_page = 0;
-  bool has_table = true;  // InputLayout::table; else it is empty
 };
 
 // Of each part of the pass: how many of its cells its rows may look at.
@@ -47,14 +46,12 @@ struct InputLayout {
   size_t positions = 0;  // int64 [rows]
   size_t cells = 0;      // int64 [rows], in the whole cache
   size_t wanted = 0;     // int64 [logits_rows]: the rows that have logits
-  size_t lengths = 0;    // int32 [rows]: cells that a row sees
-  size_t table = 0;      // int32 [rows, max_pages]: in these pages
   size_t bytes = 0;      // of all
 };
-InputLayout LayoutOf(const PassShape& shape, const InputSizes& sizes);
+InputLayout LayoutOf(const PassShape& shape);
 
-// Fills `to`, of LayoutOf(shape).bytes bytes. Rows of the pass fit into the shape; with a table they
-// are those of chains (Row::visible is Row::straight). Without rows all are the dummy's.
+// Fills `to`, of LayoutOf(shape).bytes bytes. Rows of the pass fit into the shape. Without rows all
+// are the dummy's.
 void PackInputs(const PassRows& pass, const PassShape& shape, const InputSizes& sizes, char* to);
 
 }  // namespace tandem::torch

@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 6;
+inline constexpr uint32_t kInterfaceVersion = 7;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -38,7 +38,6 @@ enum class ComputeType { kFloat32, kBfloat16, kFloat16, kInt8 };
 // How rows attend.
 enum class Attention {
   kGather,  // each row by itself, over a copy of what it sees: any device, any type, any tree
-  kFlash,   // LibTorch's paged kernel, each row a sequence of its own: CUDA, 16 bits, chains alone
   kSpans,   // our kernels, by StepOptions::kernels: any type, any tree
 };
 
@@ -72,7 +71,6 @@ struct StepInfo {
   // What runs on the device runs in the order of this stream (a CUstream); Run returns before it
   // has. Absent: the device is the processor, and its memory the host's.
   std::optional<void*> stream;
-  bool trees = true;  // Row::rest may not be empty
 };
 
 // Logits as they lie on the device: rows of `stride` floats, one for each of PassRows::logits_rows.
@@ -113,7 +111,7 @@ class Step {
   // Computes a pass: keys and values go to the cells, logits stay on the device. On a device with a
   // stream it may have begun only, and what fails later is told by a later call. A row's logits
   // depend on what it sees alone, to the bit. INTERNAL: the device failed, with what LibTorch says;
-  // what the caches hold is then not known. UNIMPLEMENTED: a tree, without StepInfo::trees.
+  // what the caches hold is then not known.
   virtual absl::Status Run(const PassRows& pass) = 0;
 
   // The logits of the last pass, until the next one; on a device with a stream, for what follows on
@@ -132,11 +130,6 @@ struct Library {
   uint32_t interface_version = kInterfaceVersion;
   const char* build = nullptr;  // BuildText() of the library
   const char* torch_version = nullptr;
-
-  // LibTorch's declaration of the operation that Attention::kFlash calls, and whether it takes
-  // pages, as kFlash needs: LibTorch 2.12 and later.
-  const char* flash_schema = nullptr;
-  bool has_paged_flash = false;
 
   // INVALID_ARGUMENT: a value of the options is not this device's. FAILED_PRECONDITION: the device
   // is not there; the message says what is missing and how to get it. RESOURCE_EXHAUSTED: the

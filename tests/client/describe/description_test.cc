@@ -20,8 +20,8 @@ v1::DescribeReply Reply() {
   target.set_ready(true);
   target.set_sequences(3);
   target.mutable_welcome()->set_model_id("big");
-  target.mutable_welcome()->add_switched_off("flash-graphs");
-  target.mutable_welcome()->add_switched_off("flash");
+  target.mutable_welcome()->add_switched_off("spans-graphs");
+  target.mutable_welcome()->add_switched_off("spans");
   target.mutable_welcome()->add_rules(v1::RULE_GREEDY);
   target.mutable_welcome()->add_rules(v1::RULE_COUPLED);
   target.mutable_welcome()->mutable_default_sampling()->set_temperature(0.5);
@@ -77,7 +77,7 @@ TEST(DescriptionTest, ALineForEachServiceAndThenItsFacts) {
             "target 10.0.0.3:50052\n"
             "  name               targets:50052\n"
             "  model              big\n"
-            "  switched off       flash-graphs, flash\n"
+            "  switched off       spans-graphs, spans\n"
             "  rules              greedy, coupled\n"
             "  default sampling   temperature 0.5\n"
             "  pass times          rows         ms     ms/row\n"

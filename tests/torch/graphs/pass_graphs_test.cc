@@ -138,6 +138,9 @@ std::vector<std::string> RunProgram(uint32_t seed, bool capture, GraphFault faul
     for (const Row& row : program.rows) {
       device.longest_row = std::max(device.longest_row, row.visible);
     }
+    AttentionLists lists;
+    MakeAttentionLists(program.pass(), random.sizes(), lists);
+    device.TakeLists(std::move(lists));
     status = graphs.Run(program.pass(), /*replays=*/true);
     std::vector<uint32_t> expected;
     for (int row : program.wanted) {

@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "torch/graphs/attention_lists.h"
 #include "torch/graphs/graph_backend.h"
 
 namespace tandem::torch {
@@ -53,13 +54,19 @@ class RecordingDevice final : public GraphBackend {
         fault_(fault),
         cache((sizes.scratch_page + 1) * size_t{kPageTokens}),
         logits(size_t{2} * static_cast<size_t>(sizes.max_rows + sizes.tile)),
-        scratch_(1 << 16) {}
+        scratch_(1 << 16) {
+    MakeEmptyLists(AllShapes(sizes).front().rows, sizes, lists_);
+  }
 
   absl::StatusOr<char*> Allocate(size_t bytes) override {
     if (capturing_) Violation("memory is taken in a capture");
     memory_.push_back(std::make_unique<char[]>(bytes));
     std::memset(memory_.back().get(), 0x5a, bytes);
     return memory_.back().get();
+  }
+  // The lists of the pass that comes, to their one place on the device.
+  void TakeLists(AttentionLists lists) {
+    Then([this, lists = std::move(lists)] { lists_ = lists; });
   }
   absl::Status Upload(const char* from, char* to, size_t bytes) override {
     if (capturing_) Violation("an upload is captured");
@@ -156,14 +163,12 @@ class RecordingDevice final : public GraphBackend {
 
   // What a pass launches.
   std::vector<Launch> Pass(const PassShape& shape, const char* inputs) {
-    const InputLayout layout = LayoutOf(shape, sizes_);
+    const InputLayout layout = LayoutOf(shape);
     const auto* tokens = reinterpret_cast<const int64_t*>(inputs + layout.tokens);
     const auto* positions = reinterpret_cast<const int64_t*>(inputs + layout.positions);
     const auto* cells = reinterpret_cast<const int64_t*>(inputs + layout.cells);
     const auto* wanted = reinterpret_cast<const int64_t*>(inputs + layout.wanted);
-    const auto* lengths = reinterpret_cast<const int32_t*>(inputs + layout.lengths);
-    const auto* table = reinterpret_cast<const int32_t*>(inputs + layout.table);
-    const int rows = shape.rows, pages = sizes_.max_pages, results = shape.logits_rows;
+    const int rows = shape.rows, results = shape.logits_rows;
     used_ = 0;
     uint32_t* x = Scratch(static_cast<size_t>(rows));
     if (fault_ == GraphFault::kGrows) Scratch(static_cast<size_t>(longest_row));
@@ -171,7 +176,8 @@ class RecordingDevice final : public GraphBackend {
     if (fault_ == GraphFault::kMovedPointer) y = reinterpret_cast<uint32_t*>(Memory(rows * 4));
     if (fault_ == GraphFault::kAllocates && capturing_) (void)*Allocate(64);
     if (fault_ == GraphFault::kSynchronises && capturing_) (void)Synchronise();
-    const int bound = fault_ == GraphFault::kHostNumber ? longest_row : pages * kPageTokens;
+    const int bound =
+        fault_ == GraphFault::kHostNumber ? longest_row : sizes_.max_pages * kPageTokens;
     uint32_t* cache_data = cache.data();
     uint32_t* out = logits.data();
     const bool spills = fault_ == GraphFault::kPaddingWrites;
@@ -191,14 +197,16 @@ class RecordingDevice final : public GraphBackend {
                }
              }},
             {"attend",
-             {table, lengths, cache_data, y},
-             {rows, pages, bound},
-             [=] {
+             {&lists_, cache_data, y},
+             {rows, bound},
+             [=, lists = &lists_] {
                for (int i = 0; i < rows; ++i) {
+                 const kernels::CacheRow& row = lists->rows[static_cast<size_t>(i)];
                  uint32_t hash = 2166136261u;
-                 for (int at = 0; at < lengths[i] && at < bound; ++at) {
-                   const int64_t page = table[i * pages + at / kPageTokens];
-                   hash = HashOf(hash, cache_data[page * kPageTokens + at % kPageTokens]);
+                 for (int at = 0; at <= static_cast<int>(row.position) && at < bound; ++at) {
+                   const auto place = static_cast<size_t>(at);
+                   const size_t page = lists->words[row.first_page + place / kPageTokens];
+                   hash = HashOf(hash, cache_data[page * kPageTokens + place % kPageTokens]);
                  }
                  y[i] = hash;
                }
@@ -221,6 +229,7 @@ class RecordingDevice final : public GraphBackend {
 
  private:
   std::vector<std::function<void()>> stream_;
+  AttentionLists lists_;
   std::vector<uint32_t> scratch_;
   std::vector<std::unique_ptr<char[]>> memory_;
   std::vector<Graph> graphs_;

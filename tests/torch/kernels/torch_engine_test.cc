@@ -60,7 +60,6 @@ class HashStep final : public torch::Step {
  public:
   explicit HashStep(bool on_stream) : cells_(8 * torch::kPageTokens) {
     info_.tile = 16;
-    info_.trees = takes_trees;
     if (on_stream) info_.stream = nullptr;
   }
 
@@ -111,7 +110,6 @@ class HashStep final : public torch::Step {
   }
 
   absl::Status failure;  // of the next pass
-  static inline bool takes_trees = true;
 
  private:
   torch::StepInfo info_;
@@ -469,16 +467,6 @@ TEST_F(MakeEngineTest, ElseLogitsAreCopied) {
     EXPECT_THAT(log_, HasSubstr("device_path_switched_off path=judge-kernel failed="));
     EXPECT_THAT(log_, HasSubstr(fault == JudgeFault::kNone ? "there is no NVRTC" : "differs"));
   }
-}
-
-// As LibTorch's flash attention.
-TEST_F(MakeEngineTest, AModelWithoutTreesHasNoneWhoeverJudges) {
-  HashStep::takes_trees = false;
-  EXPECT_FALSE(Make(/*on_stream=*/true, Sound)->info().trees);
-  EXPECT_FALSE(Make(/*on_stream=*/false, Sound)->info().trees);
-  HashStep::takes_trees = true;
-  EXPECT_TRUE(Make(/*on_stream=*/true, Sound)->info().trees);
-  EXPECT_TRUE(Make(/*on_stream=*/false, Sound)->info().trees);
 }
 
 TEST_F(MakeEngineTest, AProcessorsModelHasTheCpusEngine) {
