@@ -14,7 +14,7 @@
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/server_host.h"
-#include "draft_service/service.h"
+#include "draft_service/serving/service.h"
 #include "model/language_model.h"
 #include "orchestrator/wiring.h"
 #include "target_service/service.h"

@@ -13,7 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/hub/local_directory.h"
 #include "common/tokenizer/tokenizer.h"
-#include "draft_service/corpus_ngrams.h"
+#include "draft_service/ngrams/corpus_ngrams.h"
 #include "model/load.h"
 #include "model/model_files.h"
 #include "model/pruned_output.h"

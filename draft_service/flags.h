@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
-#include "draft_service/model_drafter.h"
-#include "draft_service/options.h"
-#include "draft_service/text_drafters.h"
+#include "draft_service/drafters/model_drafter.h"
+#include "draft_service/drafters/text_drafters.h"
+#include "draft_service/serving/options.h"
 #include "model/load_flags.h"
 
 namespace tandem::draft_service {

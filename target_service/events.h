@@ -1,34 +1,22 @@
 // What sessions tell the device's thread, beside the life of streams (stream_events.h).
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/concurrency/instant.h"
-#include "common/messages/refusal.h"
 #include "common/serving/stream_events.h"
-#include "common/telemetry/span_context.h"
 #include "common/transport/stream.h"
 #include "tandem/internal/v1/target.pb.h"
-#include "target_service/step_check.h"
+#include "target_service/sequences/step_check.h"
 
 namespace tandem::target_service {
 
 using base::SequenceId;
 using serving::StreamId;
 using VerdictSink = transport::Sink<internal::v1::TargetReply>;
-
-// A Step that was refused before it came to the device; its verdict goes out with the others.
-struct RefusedStep {
-  SequenceId sequence{};
-  uint64_t round = 0;
-  messages::Refusal refusal;
-  std::optional<telemetry::SpanContext> trace;  // as CheckedStep's
-};
 
 // Steps first, then closings: a Step that is closed by its own Batch is answered CLOSED.
 struct BatchArrives {

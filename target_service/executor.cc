@@ -34,7 +34,7 @@ Executor::Executor(const Options& options, std::unique_ptr<Engine> engine, PassO
       engine_(std::move(engine)),
       observer_(observer),
       table_({options.max_sequences, options.max_draft_tokens, options.retry_after}, *engine_),
-      answers_(streams(), table_, gathering_, clock(), observer_),
+      answers_(streams(), table_, clock(), observer_),
       passes_(LimitsOf(options, engine_->info()), *engine_, waiting_, streams(), gathering_,
               answers_, clock(), meter(), observer_),
       load_(table_, waiting_, passes_, clock(), meter()) {

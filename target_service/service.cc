@@ -18,8 +18,8 @@
 #include "common/transport/raw_service.h"
 #include "common/transport/server_stream.h"
 #include "tandem/internal/v1/target.pb.h"
+#include "target_service/answers/pass_watchers.h"
 #include "target_service/executor.h"
-#include "target_service/pass_watchers.h"
 #include "target_service/session.h"
 
 namespace tandem::target_service {

@@ -13,7 +13,7 @@
 #include "target_service/events.h"
 #include "target_service/executor.h"
 #include "target_service/options.h"
-#include "target_service/step_check.h"
+#include "target_service/sequences/step_check.h"
 
 namespace tandem::target_service {
 

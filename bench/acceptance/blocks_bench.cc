@@ -9,8 +9,8 @@
 #include "bench/acceptance/target_texts.h"
 #include "bench/model/timing.h"
 #include "common/base/check.h"
-#include "draft_service/cascade.h"
-#include "draft_service/model_drafter.h"
+#include "draft_service/drafters/cascade.h"
+#include "draft_service/drafters/model_drafter.h"
 
 namespace tandem::bench {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "bench/acceptance/target_texts.h"
 #include "common/base/check.h"
-#include "draft_service/model_drafter.h"
+#include "draft_service/drafters/model_drafter.h"
 
 namespace tandem::bench {
 namespace {

@@ -14,9 +14,9 @@
 #include "common/base/check.h"
 #include "common/concurrency/system_clock.h"
 #include "common/speculation/prefix.h"
-#include "draft_service/executor.h"
-#include "draft_service/model_drafter.h"
-#include "draft_service/session.h"
+#include "draft_service/drafters/model_drafter.h"
+#include "draft_service/serving/executor.h"
+#include "draft_service/serving/session.h"
 #include "model/load.h"
 
 namespace tandem::bench {

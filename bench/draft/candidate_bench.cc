@@ -12,7 +12,7 @@
 
 #include "bench/model/timing.h"
 #include "common/base/check.h"
-#include "draft_service/candidate_draw.h"
+#include "draft_service/drafters/candidate_draw.h"
 
 namespace tandem::bench {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "bench/model/timing.h"
 #include "common/base/check.h"
-#include "draft_service/context_ngram.h"
-#include "draft_service/prompt_lookup.h"
+#include "draft_service/drafters/context_ngram.h"
+#include "draft_service/drafters/prompt_lookup.h"
 
 namespace tandem::bench {
 namespace {

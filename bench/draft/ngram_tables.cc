@@ -20,10 +20,10 @@
 #include "bench/model/timing.h"
 #include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
-#include "draft_service/context_ngram.h"
-#include "draft_service/derived_ngrams.h"
-#include "draft_service/mixed.h"
-#include "draft_service/successor_drafter.h"
+#include "draft_service/drafters/context_ngram.h"
+#include "draft_service/drafters/mixed.h"
+#include "draft_service/drafters/successor_drafter.h"
+#include "draft_service/ngrams/derived_ngrams.h"
 #include "model/load.h"
 
 namespace tandem::bench {

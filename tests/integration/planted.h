@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/acceptance/rule.h"
-#include "draft_service/drafter.h"
+#include "draft_service/drafters/drafter.h"
 #include "target_service/engine/judging.h"
 #include "tests/integration/distribution.h"
 #include "tests/integration/table_pair.h"

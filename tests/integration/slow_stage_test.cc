@@ -7,7 +7,7 @@
 #include "common/telemetry/attributes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/draft_service/slow_drafter.h"
+#include "tests/draft_service/serving/slow_drafter.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/stage_views.h"
 #include "tests/netproxy/netproxy.h"

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "draft_service/model_drafter.h"
-#include "draft_service/prompt_lookup.h"
+#include "draft_service/drafters/model_drafter.h"
+#include "draft_service/drafters/prompt_lookup.h"
 #include "tests/support/random_drafter.h"
 
 namespace tandem::testing {

@@ -6,7 +6,7 @@
 
 #include "common/tokenizer/tokenizer.h"
 #include "common/transport/server_host.h"
-#include "draft_service/service.h"
+#include "draft_service/serving/service.h"
 #include "tests/support/table_model.h"
 
 namespace tandem::testing {

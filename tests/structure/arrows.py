@@ -27,8 +27,12 @@ torch/library
 torch/graphs
 torch/aten
 torch
-target_service/engine
-draft_service target_service
+target_service/engine draft_service/ngrams
+target_service/sequences draft_service/drafters
+target_service/answers draft_service/sequences
+target_service/passes draft_service/passes
+draft_service/serving
+target_service draft_service
 orchestrator/request
 orchestrator/peers orchestrator/accept orchestrator/stream
 orchestrator/draft orchestrator/verify
@@ -42,6 +46,8 @@ client/generate client/bench client/theory client/serve client/pull client/chat 
 client all_in_one
 """
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
+# Each knows nothing of the others.
+SERVICES = ("draft_service", "target_service", "orchestrator")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 # What stands for a client of the public API, and what only the services may know.
 PUBLIC = ("proto/tandem/v1", "client")
@@ -76,6 +82,8 @@ def wrong_arrows(root, rooms=ROOMS):
             for included in INCLUDE.findall(file.read_text(encoding="utf-8")):
                 if not included.startswith(tuple(f"{one}/" for one in PRODUCT)):
                     continue
+                if top in SERVICES and included.split("/")[0] in set(SERVICES) - {top}:
+                    problems.append(f"{path} includes {included}: services never include each other")
                 other = room_of(included, known)
                 if other == own:
                     continue

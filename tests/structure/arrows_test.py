@@ -53,6 +53,16 @@ class Arrows(unittest.TestCase):
         wrong = self.wrong({"a/left/x.h": '  #  include "a/right/z.h"\n', "a/right/z.h": ""})
         self.assertEqual(wrong, ["a/left/x.h includes a/right/z.h: a/right stands beside a/left"])
 
+    def test_services_do_not_know_each_other(self):
+        services, arrows.SERVICES = arrows.SERVICES, ("a", "b")
+        product, arrows.PRODUCT = arrows.PRODUCT, ("a", "b")
+        try:
+            files = {"a/x.h": "", "b/y.cc": '#include "a/x.h"\n#include "b/y.h"\n', "b/y.h": ""}
+            wrong = arrows.wrong_arrows(tree(files), "a\nb\n")
+        finally:
+            arrows.SERVICES, arrows.PRODUCT = services, product
+        self.assertEqual(wrong, ["b/y.cc includes a/x.h: services never include each other"])
+
     def test_a_folder_within_a_room_belongs_to_it(self):
         wrong = self.wrong({"a/low/in/y.h": '#include "a/x.h"\n', "a/x.h": ""})
         self.assertEqual(wrong, ["a/low/in/y.h includes a/x.h: a stands above a/low"])

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "draft_service/drafter.h"
+#include "draft_service/drafters/drafter.h"
 
 namespace tandem::testing {
 

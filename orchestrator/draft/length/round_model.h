@@ -25,7 +25,7 @@ struct RoundParts {
 
 // The time of a round with this shape. `pass_time` is the time of a pass by its rows.
 //
-// Without a draft all sequences share a pass (target_service/gathering.h). With c candidates they either
+// Without a draft all sequences share a pass (target_service/passes/gathering.h). With c candidates they either
 // do the same, or they fall into two halves that draft and verify in turn. The shorter is taken:
 //   together  draft + networks + pass(n (c + 1))
 //   halves    max(draft + networks + pass(h (c + 1)), 2 pass(h (c + 1))), h = n / 2

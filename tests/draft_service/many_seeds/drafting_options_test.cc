@@ -7,7 +7,7 @@
 
 #include "common/sampling/logits.h"
 #include "common/sampling/token_history.h"
-#include "tests/draft_service/drafting.h"
+#include "tests/draft_service/drafters/drafting.h"
 #include "tests/support/chi_square.h"
 
 namespace tandem::draft_service {

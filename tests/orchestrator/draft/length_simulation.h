@@ -4,7 +4,7 @@
 // generator with a fixed seed. So a run is repeatable.
 //
 // The target takes all that waits when it gets free, and holds a pass up for those that came back
-// quickly before, as target_service/gathering.h does. The draft takes all that waits, too.
+// quickly before, as target_service/passes/gathering.h does. The draft takes all that waits, too.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,35 @@
+// The one Block of each Advance, as it goes out: with its times and the load of that moment, once
+// the observer has heard of it.
+//
+// Thread safety: the drafting thread alone.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "common/concurrency/clock.h"
+#include "draft_service/serving/draft_observer.h"
+#include "draft_service/serving/streams.h"
+#include "tandem/internal/v1/draft.pb.h"
+
+namespace tandem::draft_service {
+
+class Answers {
+ public:
+  // `clock` and `observer` outlive it. `load`: as of now, which goes with every Block.
+  Answers(const concurrency::Clock& clock, DraftObserver& observer, std::function<v1::Load()> load)
+      : clock_(clock), observer_(observer), load_(std::move(load)) {}
+
+  // The Block that the stream is owed. What of `advance` shows in the Block (status, candidates,
+  // end) is filled in here, and so are the times in the Block.
+  void Send(Stream& stream, internal::v1::Block block, EndedAdvance advance);
+  // An Advance is over whose stream is gone: nothing is sent.
+  void Drop(EndedAdvance advance);
+
+ private:
+  const concurrency::Clock& clock_;
+  DraftObserver& observer_;
+  const std::function<v1::Load()> load_;
+};
+
+}  // namespace tandem::draft_service

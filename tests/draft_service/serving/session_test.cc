@@ -1,0 +1,361 @@
+#include "draft_service/serving/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+#include <set>
+
+#include "common/base/log.h"
+#include "tests/draft_service/harness.h"
+
+namespace tandem::draft_service::session_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
+
+TEST(DraftSession, HelloComesFirst) {
+  Harness draft;
+  auto stream = draft.ConnectWithoutHello();
+  stream.Send(MakeOpen(1, kPrompt));
+  ASSERT_TRUE(stream.sink->closed().has_value());
+  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
+  auto good = draft.Connect();
+  ASSERT_TRUE(good.sink->welcome().has_value());
+  EXPECT_EQ(good.sink->welcome()->vocabulary_size(), 8u);
+}
+
+TEST(DraftSession, WelcomeTellsRulesAndDraftersTheDefaultFirst) {
+  for (const std::string& told : {std::string(), std::string("random")}) {
+    Options options;
+    options.default_drafter = told;
+    Harness draft(options);
+    auto stream = draft.Connect();
+    ASSERT_TRUE(stream.sink->welcome().has_value());
+    const v1::Welcome welcome = *stream.sink->welcome();
+    EXPECT_THAT(welcome.rules(), ElementsAre(v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK,
+                                             v1::RULE_COUPLED, v1::RULE_LENIENT));
+    if (told.empty()) {
+      EXPECT_THAT(welcome.drafters(), ElementsAre("model", "prompt-lookup", "random"));
+    } else {
+      EXPECT_THAT(welcome.drafters(), ElementsAre("random", "model", "prompt-lookup"));
+    }
+    // Each of them is one that it takes, and the empty name is the first.
+    uint64_t sequence = 0;
+    for (const std::string& name : welcome.drafters()) {
+      stream.Send(MakeOpen(++sequence, kPrompt, name));
+      EXPECT_EQ(draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5)).status(),
+                internal::v1::STATUS_OK);
+    }
+    stream.Send(MakeOpen(++sequence, kPrompt, ""));
+    const internal::v1::Block by_default = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    stream.Send(MakeOpen(++sequence, kPrompt, welcome.drafters(0)));
+    const internal::v1::Block by_name = draft.Ask(stream, MakeAdvance(sequence, 1, kPrompt, 5));
+    EXPECT_THAT(by_default.tokens(), ElementsAreArray(by_name.tokens()));
+  }
+}
+
+TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {
+  Harness draft;
+  auto stream = draft.Connect();
+  std::vector<uint32_t> prompt(100, 3);
+  stream.Send(MakeOpen(1, prompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.rows(), 99);  // all but the last, whose row the first block needs
+  EXPECT_TRUE(stream.sink->Take().empty());
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, prompt, 100));
+  ASSERT_EQ(block.status(), internal::v1::STATUS_OK) << block.ShortDebugString();
+  EXPECT_TRUE(block.final());
+  EXPECT_EQ(block.round(), 1u);
+  EXPECT_NE(block.block_id().value(), 0u);
+  EXPECT_EQ(block.tokens_size(), 4);
+  EXPECT_EQ(block.q_size(), 4);
+  EXPECT_EQ(draft.model.rows(), 103);  // the last candidate is not fed
+}
+
+TEST(DraftSession, SeveralSequencesAndDraftersOnOneStream) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(1, 0)));
+  stream.Send(MakeOpen(2, {}, "prompt-lookup"));
+  stream.Send(MakeOpen(3, kPrompt, "random"));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).q_size(), 0);  // greedy: one-hot
+  const std::vector<uint32_t> repeating = {1, 2, 3, 1, 2};
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(2, 1, repeating, 0));
+  EXPECT_THAT(block.tokens(), ::testing::ElementsAre(3, 1, 2));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(3, 1, kPrompt, 5)).q_size(), 4);
+  EXPECT_EQ(draft.executor->active_sequences(), 3u);
+}
+
+TEST(DraftSession, EveryStatusOfARefusal) {
+  Options options;
+  options.max_sequences = 2;
+  Harness draft(options);
+  auto stream = draft.Connect();
+  // Unknown drafter: named with those there are, by the answer to each Advance.
+  stream.Send(MakeOpen(1, kPrompt, "oracle"));
+  internal::v1::Block block = draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+  EXPECT_EQ(block.problem().field(), "open.drafter");
+  EXPECT_THAT(block.problem().message(), HasSubstr("model, prompt-lookup, random"));
+  // Opened anew it works.
+  stream.Send(MakeOpen(1, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
+  // STALE
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_STALE);
+  // NEED_PREFIX
+  std::vector<uint32_t> longer(9, 1);
+  block = draft.Ask(stream, MakeAdvance(1, 2, longer, 8));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.problem().held(), 5u);
+  block = draft.Ask(stream, MakeAdvance(1, 2, longer, 2));
+  EXPECT_EQ(block.status(), internal::v1::STATUS_NEED_PREFIX);
+  EXPECT_EQ(block.problem().held(), 0u);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, longer, 0)).status(), internal::v1::STATUS_OK);
+  // Not open, opened twice, options out of range.
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(7, 1, kPrompt, 0)).problem().field(), "sequence");
+  stream.Send(MakeOpen(1, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).problem().field(), "open.sequence");
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 3, longer, 9)).status(), internal::v1::STATUS_OK);
+  stream.Send(MakeOpen(2, kPrompt, "", SampledOptions(1, -1)));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).problem().field(),
+            "open.options.sampling.temperature");
+  // NO_SLOT
+  stream.Send(MakeOpen(3, kPrompt));
+  stream.Send(MakeOpen(4, kPrompt));
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(4, 1, kPrompt, 5)).status(),
+            internal::v1::STATUS_NO_SLOT);
+  EXPECT_FALSE(stream.sink->closed().has_value());
+}
+
+// What was asked for is drafted; then whoever asked is sent elsewhere, and nobody new is let in.
+TEST(DraftSession, ADrainHandsSequencesOver) {
+  Harness draft;
+  auto idle = draft.Connect("idle");
+  idle.Send(MakeOpen(1, kPrompt));
+  auto busy = draft.Connect("busy");
+  busy.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.executor->active_sequences(), 2u);
+  busy.Send(MakeAdvance(1, 1, kPrompt, 5));
+  draft.executor->Drain();
+  busy.Send(MakeOpen(2, kPrompt));
+  busy.Send(MakeAdvance(2, 1, kPrompt, 5));
+  draft.executor->RunOnce();
+  ASSERT_TRUE(idle.sink->closed().has_value());
+  EXPECT_EQ(idle.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(busy.sink->closed().has_value()) << "its block is not there yet";
+  EXPECT_EQ(draft.executor->active_sequences(), 1u);
+
+  draft.RunAll();
+  const std::vector<internal::v1::Block> blocks = busy.sink->Take();
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_DRAINING);
+  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_OK);
+  EXPECT_FALSE(blocks[1].tokens().empty());
+  ASSERT_TRUE(busy.sink->closed().has_value());
+  EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+
+  busy.Send(MakeAdvance(1, 2, kPrompt, 5));  // it crosses the end of its stream
+  draft.RunAll();
+  EXPECT_TRUE(busy.sink->Take().empty());
+}
+
+TEST(DraftSession, AfterTheGraceAllEnds) {
+  Harness draft;
+  auto busy = draft.Connect();
+  busy.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  busy.Send(MakeAdvance(1, 1, kPrompt, 5));
+  draft.executor->Drain();
+  draft.executor->RunOnce();
+  ASSERT_FALSE(busy.sink->closed().has_value());
+  draft.executor->End();
+  draft.RunAll();
+  EXPECT_TRUE(busy.sink->Take().empty());
+  ASSERT_TRUE(busy.sink->closed().has_value());
+  EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+}
+
+TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  auto field = [&](auto spoil) {
+    internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+    spoil(*request.mutable_advance());
+    internal::v1::Block block = draft.Ask(stream, request);
+    EXPECT_EQ(block.status(), internal::v1::STATUS_INVALID);
+    return block.problem().field();
+  };
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(0); }),
+            "shape.max_draft_tokens");
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_draft_tokens(17); }),
+            "shape.max_draft_tokens");
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_nodes(1); }),
+            "shape.max_nodes");
+  for (const float confidence : {-0.1f, 1.1f, std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_EQ(field([confidence](internal::v1::Advance& a) {
+                a.mutable_shape()->set_min_confidence(confidence);
+              }),
+              "shape.min_confidence");
+  }
+  EXPECT_EQ(field([](internal::v1::Advance& a) {
+              a.mutable_shape()->set_min_confidence(0.5);
+              a.mutable_shape()->set_max_nodes(1);
+            }),
+            "shape.min_confidence");
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
+            "shape.max_outcomes");
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }),
+            "prefix.tokens[0]");
+  field([](internal::v1::Advance& a) {
+    a.GetReflection()->MutableUnknownFields(&a)->AddVarint(900, 1);
+  });
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
+}
+
+TEST(DraftSession, LateWorkExpires) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
+  request.mutable_advance()->mutable_shape()->set_wanted_within_us(1000);
+  stream.Send(request);
+  draft.clock.Advance(absl::Milliseconds(1));
+  draft.RunAll();
+  auto blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_EXPIRED);
+  EXPECT_EQ(draft.Ask(stream, request).status(), internal::v1::STATUS_OK);
+}
+
+TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
+  Harness draft;
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  stream.Send(MakeAdvance(1, 1, kPrompt, 5));
+  stream.Send(MakeAdvance(1, 2, kPrompt, 5));
+  stream.Send(MakeClose(1));
+  draft.RunAll();
+  auto blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_INVALID);
+  EXPECT_EQ(blocks[0].round(), 2u);
+  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_CLOSED);
+  EXPECT_EQ(blocks[1].round(), 1u);
+  EXPECT_EQ(draft.model.live_caches(), 0);
+}
+
+TEST(DraftSession, NothingIsLeftHoweverAStreamEnds) {
+  Harness draft;
+  auto orderly = draft.Connect();
+  orderly.Send(MakeOpen(1, kPrompt));
+  orderly.Send(MakeAdvance(1, 1, kPrompt, 5));
+  orderly.session->OnHalfClose();
+  draft.RunAll();
+  EXPECT_EQ(orderly.sink->Take().size(), 1u);
+  ASSERT_TRUE(orderly.sink->closed().has_value());
+  EXPECT_TRUE(orderly.sink->closed()->ok());
+
+  auto broken = draft.Connect();
+  broken.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.live_caches(), 1);
+  broken.Send(MakeAdvance(1, 1, kPrompt, 5));
+  broken.session->OnDone(absl::CancelledError("gone"));
+  draft.RunAll();
+  EXPECT_EQ(draft.model.live_caches(), 0);
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+}
+
+TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
+  bool fail = false;
+  testing::TableModelOptions model;
+  model.before_pass = [&fail](absl::Span<const model::ForwardPart>) {
+    return fail ? absl::InternalError("device lost") : absl::OkStatus();
+  };
+  Harness draft({}, model);
+  auto stream = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  stream.Send(MakeOpen(2, kPrompt));
+  draft.RunAll();
+  fail = true;
+  std::vector<std::string> lines;
+  {
+    base::ScopedLogSink log(
+        [&lines](const base::LogEntry& entry) { lines.emplace_back(entry.message); });
+    EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(),
+              internal::v1::STATUS_INTERNAL);
+  }
+  EXPECT_EQ(lines, std::vector<std::string>(
+                       {"drafter_failed drafter=model status=\"INTERNAL: device lost\""}));
+  fail = false;
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(),
+            internal::v1::STATUS_INTERNAL);
+  EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
+}
+
+// Any messages in any order: every Advance gets exactly one final Block.
+TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
+  std::mt19937 random(3);
+  auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
+  for (int trial = 0; trial < 200; ++trial) {
+    Options options;
+    options.max_sequences = 2;
+    Harness draft(options);
+    auto stream = draft.Connect();
+    std::multiset<std::pair<uint64_t, uint64_t>> asked;
+    std::multiset<std::pair<uint64_t, uint64_t>> answered;
+    for (int i = 0; i < 60; ++i) {
+      const uint64_t sequence = pick(4);
+      std::vector<uint32_t> committed(1 + pick(20));
+      for (uint32_t& token : committed) token = pick(3);
+      switch (pick(8)) {
+        case 0:
+        case 1: {
+          const char* drafters[] = {"model", "prompt-lookup", "random", "none"};
+          stream.Send(MakeOpen(sequence, committed, drafters[pick(4)],
+                               SampledOptions(pick(9), pick(9) == 0 ? -1.0f : 1.0f)));
+          break;
+        }
+        case 2:
+          stream.Send(MakeClose(sequence));
+          break;
+        case 3:
+          draft.executor->RunOnce();
+          break;
+        default: {
+          internal::v1::DraftRequest request =
+              MakeAdvance(sequence, pick(10), committed,
+                          pick(static_cast<uint32_t>(committed.size()) + 1), pick(18));
+          if (pick(5) == 0) request.mutable_advance()->mutable_prefix()->set_hash(pick(9));
+          asked.emplace(sequence, request.advance().round());
+          stream.Send(request);
+        }
+      }
+    }
+    draft.RunAll();
+    for (const internal::v1::Block& block : stream.sink->Take()) {
+      EXPECT_TRUE(block.final());
+      EXPECT_NE(block.status(), internal::v1::STATUS_UNSPECIFIED);
+      answered.emplace(block.sequence(), block.round());
+    }
+    ASSERT_EQ(asked, answered) << "trial " << trial;
+    EXPECT_FALSE(stream.sink->closed().has_value());
+    stream.session->OnDone(absl::CancelledError("gone"));
+    draft.RunAll();
+    ASSERT_EQ(draft.model.live_caches(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::draft_service::session_test
