@@ -10,7 +10,6 @@ find_package(Threads REQUIRED)
 if(TANDEM_WITH_TESTS)
   find_package(GTest REQUIRED CONFIG)
   find_package(rapidcheck REQUIRED CONFIG)
-  find_package(benchmark REQUIRED CONFIG)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 

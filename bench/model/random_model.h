@@ -88,11 +88,4 @@ inline std::unique_ptr<model::LanguageModel> RandomModel(
       spec, model::DecoderWeights(spec, tensors, dtype, nullptr), options, std::move(info));
 }
 
-// Of 0.21 B parameters.
-inline std::unique_ptr<model::LanguageModel> RandomModel(const char* file_dtype, int threads,
-                                                         int64_t pool_tokens) {
-  return RandomModel(RandomSpec(1024, 2816, 16, 16, 4, 32000, 2048), file_dtype,
-                     model::Dtype::kAuto, threads, pool_tokens);
-}
-
 }  // namespace tandem::bench

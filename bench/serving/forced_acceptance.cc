@@ -3,7 +3,7 @@
 // predicts from passes measured in the same turn. Weights are random. The drafter knows the target's text, and
 // says a wrong token as often as it has to; it takes no time.
 // Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance] [tokens]
-// A shape with a slash is a model's directory, as `offload_bench make` writes it. It runs with --offload, so
+// A shape with a slash is a model's directory, as bench/model/random_model.py writes it. It runs with --offload, so
 // run it in a control group of less memory than the model takes.
 #include <cstdint>
 #include <cstdio>

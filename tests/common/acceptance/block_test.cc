@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "common/acceptance/expected.h"
 #include "common/acceptance/speculative.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/acceptance/expected_accepted.h"
 
 namespace tandem::acceptance {
 namespace {
