@@ -25,8 +25,8 @@
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"
-#include "target_service/engine/make_engine.h"
-#include "torch/load.h"
+#include "target_service/engine/engine.h"
+#include "target_service/engines.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -35,15 +35,17 @@ using model::cpu::ComputePool;
 
 constexpr absl::Duration kReadyPatience = absl::Seconds(30);
 
-absl::StatusOr<model::LoadOptions> TargetOptions(const ServeOptions& serve) {
-  model::LoadOptions options;
-  options.directory = serve.target_model;
-  options.threads = static_cast<int>(serve.threads);
-  options.sampling_defaults = serve.generation_config == "model";
-  options.offload = serve.offload;
-  options.pool_tokens = serve.pool_tokens;
-  TANDEM_ASSIGN_OR_RETURN(options.dtype, model::ParseDtype(serve.dtype));
-  TANDEM_ASSIGN_OR_RETURN(options.cache_dtype, model::ParseDtype(serve.cache_dtype));
+absl::StatusOr<target_service::EngineOptions> TargetOptions(const ServeOptions& serve) {
+  target_service::EngineOptions options;
+  model::LoadOptions& model = options.model;
+  model.directory = serve.target_model;
+  model.threads = static_cast<int>(serve.threads);
+  model.sampling_defaults = serve.generation_config == "model";
+  model.offload = serve.offload;
+  model.pool_tokens = serve.pool_tokens;
+  TANDEM_ASSIGN_OR_RETURN(model.dtype, model::ParseDtype(serve.dtype));
+  TANDEM_ASSIGN_OR_RETURN(model.cache_dtype, model::ParseDtype(serve.cache_dtype));
+  options.gpu_memory_utilization = *serve.gpu_memory_utilization;
   return options;
 }
 
@@ -73,15 +75,15 @@ absl::Status CheckModels(const ServeOptions& serve) {
     if (!bytes.ok()) return OfModel("draft", bytes.status());
     draft_bytes = *bytes;
   }
-  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions target, TargetOptions(serve));
-  target.reserved_bytes = draft_bytes;
-  return OfModel("target",
-                 torch::CheckLoadFor(serve.device, target, *serve.gpu_memory_utilization).status());
+  TANDEM_ASSIGN_OR_RETURN(target_service::EngineOptions target, TargetOptions(serve));
+  target.model.reserved_bytes = draft_bytes;
+  return OfModel("target", target_service::EngineNamed(serve.device).check(target).status());
 }
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
-    const char* role, const std::string& device, double gpu_memory_utilization,
-    model::LoadOptions options, std::shared_ptr<ComputePool> pool, model::LoadReport& report) {
+// `open` gets `options` with the pool, and what logs its progress.
+template <typename Open>
+auto OpenLogged(const char* role, model::LoadOptions options, std::shared_ptr<ComputePool> pool,
+                model::LoadReport& report, const Open& open) -> decltype(open(options)) {
   options.compute = std::move(pool);
   const std::string directory = options.directory;
   options.report = &report;
@@ -94,11 +96,10 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadModel(
                                          static_cast<double>(done) / 1e6,
                                          static_cast<double>(all) / 1e6);
   };
-  absl::StatusOr<std::unique_ptr<model::LanguageModel>> model =
-      torch::LoadFor(device, options, gpu_memory_utilization);
-  if (!model.ok()) return OfModel(role, model.status());
+  auto opened = open(options);
+  if (!opened.ok()) return OfModel(role, opened.status());
   TANDEM_LOG(kInfo) << "the " << role << " is " << report.Text();
-  return model;
+  return opened;
 }
 
 // Names of the hub become directories. A pull takes long, so a stop signal ends it.
@@ -128,9 +129,9 @@ absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
 
 // How many ids both have. A tokenizer may have more than its model's embedding, or fewer.
 uint32_t CommonIds(const char* role, const tokenizer::Tokenizer& tokenizer,
-                   const model::LanguageModel& model) {
+                   const model::ModelInfo& model) {
   const uint32_t ids = tokenizer.vocabulary_size();
-  const uint32_t embedded = model.info().vocabulary_size;
+  const uint32_t embedded = model.vocabulary_size;
   if (ids > embedded) {
     TANDEM_LOG(kWarning) << "the tokenizer has " << ids << " ids, and the " << role
                          << "'s model has " << embedded << ": the ids from " << embedded
@@ -213,15 +214,20 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   if (!options.draft_model.empty()) {
     TANDEM_ASSIGN_OR_RETURN(model::LoadOptions draft, DraftOptions(options));
     TANDEM_ASSIGN_OR_RETURN(draft_model_,
-                            LoadModel("draft", torch::kCpu, /*gpu_memory_utilization=*/0,
-                                      std::move(draft), pool, draft_report));
+                            OpenLogged("draft", std::move(draft), pool, draft_report, model::Load));
   }
   model::LoadReport target_report;
-  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions target, TargetOptions(options));
-  target.reserved_bytes = draft_report.cache_bytes;
-  TANDEM_ASSIGN_OR_RETURN(target_model_,
-                          LoadModel("target", options.device, *options.gpu_memory_utilization,
-                                    std::move(target), pool, target_report));
+  TANDEM_ASSIGN_OR_RETURN(target_service::EngineOptions target, TargetOptions(options));
+  target.model.reserved_bytes = draft_report.cache_bytes;
+  target.vocabulary_size = tokenizer_->vocabulary_size();
+  target.clock = &clock_;
+  const auto open = [&](const model::LoadOptions& model) {
+    target.model = model;
+    return target_service::EngineNamed(options.device).open(target);
+  };
+  TANDEM_ASSIGN_OR_RETURN(target_engine_,
+                          OpenLogged("target", target.model, pool, target_report, open));
+  CommonIds("target", *tokenizer_, target_engine_->info().model);
   return absl::OkStatus();
 }
 
@@ -229,7 +235,7 @@ absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   draft_service::Options draft;
   draft.vocabulary_size = tokenizer_->vocabulary_size();
   if (draft_model_ != nullptr) {
-    draft.vocabulary_size = CommonIds("draft", *tokenizer_, *draft_model_);
+    draft.vocabulary_size = CommonIds("draft", *tokenizer_, draft_model_->info());
     draft_service::ModelDrafterOptions drafter;
     drafter.vocabulary_size = draft.vocabulary_size;
     draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
@@ -262,13 +268,8 @@ absl::Status ModelServer::StartTarget(const ServeOptions& options) {
   target.model_name = hub::ModelName(options.target_model);
   target.tracer = target_tracing_.tracing->tracer();
   target.clock = &clock_;
-  target_service::CpuEngineOptions engine_options;
-  engine_options.vocabulary_size = CommonIds("target", *tokenizer_, *target_model_);
-  engine_options.clock = &clock_;
-  TANDEM_ASSIGN_OR_RETURN(auto engine,
-                          target_service::MakeEngine(engine_options, std::move(target_model_)));
-  TANDEM_ASSIGN_OR_RETURN(target_,
-                          target_service::Service::Create(std::move(target), std::move(engine)));
+  TANDEM_ASSIGN_OR_RETURN(
+      target_, target_service::Service::Create(std::move(target), std::move(target_engine_)));
   TANDEM_ASSIGN_OR_RETURN(target_host_, Host(options.target_listen, target_->grpc_service(),
                                              "tandem.internal.v1.Target"));
   target_host_->SetReady(true);

@@ -17,6 +17,7 @@
 #include "draft_service/serving/service.h"
 #include "model/language_model.h"
 #include "orchestrator/wiring.h"
+#include "target_service/engine/engine.h"
 #include "target_service/service.h"
 
 namespace tandem::all_in_one {
@@ -65,9 +66,9 @@ class ModelServer {
   Traced target_tracing_;
   Traced front_tracing_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  std::unique_ptr<model::LanguageModel> draft_model_;   // may be null
-  std::unique_ptr<model::LanguageModel> target_model_;  // until the target service has it
-  draft_service::TextDrafters text_drafters_;           // until the draft service has them
+  std::unique_ptr<model::LanguageModel> draft_model_;      // may be null
+  std::unique_ptr<target_service::Engine> target_engine_;  // until the target service has it
+  draft_service::TextDrafters text_drafters_;              // until the draft service has them
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
   std::unique_ptr<transport::ServerHost> draft_host_;

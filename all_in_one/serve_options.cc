@@ -12,12 +12,13 @@
 #include "common/process/machine.h"
 #include "model/dtype.h"
 #include "orchestrator/request_flags.h"
-#include "torch/load.h"
+#include "target_service/engines.h"
 
 namespace tandem::all_in_one {
 
-ServeOptions::ServeOptions() {
-  gpu_memory_utilization = torch::kGpuMemoryUtilization;
+ServeOptions::ServeOptions()
+    : device(target_service::Engines().front().name),
+      gpu_memory_utilization(target_service::EngineOptions().gpu_memory_utilization) {
   server.listen = "127.0.0.1:50050";
   threads = static_cast<uint64_t>(std::clamp(process::ThisMachine().cpus, 1, 256));
   draft_threads = std::min<uint64_t>(threads, 2);  // its passes are too short to divide further
@@ -32,9 +33,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
       "the same with a smaller model; without it drafts come from the drafters that need none");
   flags.Text("chat-template", &chat_template_file,
              "file with the Jinja template of conversations. Default: that of --target-model");
-  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
-               "what computes the target: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
-               "libtandem_torch.so brings)");
+  flags.Choice("device", &device, target_service::EngineNames(),
+               absl::StrCat("what computes the target: ", target_service::EngineSummaries()));
   flags.Choice(
       "dtype", &dtype, model::DtypeNames(),
       "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "

@@ -36,10 +36,10 @@ struct ServeOptions {
     return drafter == "auto" || drafter.find(',') != std::string::npos;
   }
   draft_service::TextDrafterOptions text_drafters;  // those without a model
-  std::string device = "cpu";                       // that computes the target (torch/load.h)
-  std::string dtype = "auto";                       // the target's weights: auto, fp32 or bf16
-  std::string draft_dtype = "auto";                 // the draft's weights
-  // Of a card's free memory, what the target fills where pool_tokens is 0 (torch/load.h).
+  std::string device;                // the target's engine (target_service/engines.h)
+  std::string dtype = "auto";        // the target's weights: auto, fp32 or bf16
+  std::string draft_dtype = "auto";  // the draft's weights
+  // Of a card's free memory, what the target fills where pool_tokens is 0.
   std::optional<double> gpu_memory_utilization;
   bool offload = false;                    // the target's weights that do not fit stay in the file
   std::string cache_dtype = "auto";        // the target's keys and values: auto, fp32 or bf16

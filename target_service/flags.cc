@@ -1,13 +1,18 @@
 #include "target_service/flags.h"
 
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/speculation/candidate_tree.h"
-#include "torch/load.h"
+#include "target_service/engines.h"
 
 namespace tandem::target_service {
 
-Flags::Flags() {
-  gpu_memory_utilization = torch::kGpuMemoryUtilization;
+Flags::Flags()
+    : device(Engines().front().name),
+      gpu_memory_utilization(target_service::EngineOptions().gpu_memory_utilization) {
   server.listen = "127.0.0.1:50052";
   load.threads = model::DefaultThreads(256);
 }
@@ -18,9 +23,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
       "hub, OWNER/NAME[@REVISION]; needed",
       "all cores that the scheduler and the control groups allow");
-  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
-               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
-               "libtandem_torch.so brings)");
+  flags.Choice("device", &device, EngineNames(),
+               absl::StrCat("what computes the model: ", EngineSummaries()));
   flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
              "with --device=cuda and --pool-tokens=0: the share of the card's free memory that "
              "weights, passes and the cache fill");
@@ -49,17 +53,24 @@ void Flags::AddTo(flags::FlagSet& flags) {
 
 absl::Status Flags::Validate() const {
   if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
-  TANDEM_RETURN_IF_ERROR(LoadOptions().status());
-  if (check_device && device == torch::kCpu) {
-    return flags::BadFlag("check-device", "true", "needs --device=torch-cpu or --device=cuda");
+  TANDEM_RETURN_IF_ERROR(EngineOptions().status());
+  if (check_device && !EngineNamed(device).self_check) {
+    std::vector<std::string> checked;
+    for (const EngineFactory& engine : Engines()) {
+      if (engine.self_check) checked.push_back(absl::StrCat("--device=", engine.name));
+    }
+    return flags::BadFlag("check-device", "true",
+                          absl::StrCat("needs ", absl::StrJoin(checked, " or ")));
   }
   TANDEM_RETURN_IF_ERROR(server.Validate());
   return options.Validate();
 }
 
-absl::StatusOr<model::LoadOptions> Flags::LoadOptions() const {
-  TANDEM_ASSIGN_OR_RETURN(model::LoadOptions options, load.Options());
-  options.sampling_defaults = generation_config == "model";
+absl::StatusOr<target_service::EngineOptions> Flags::EngineOptions() const {
+  target_service::EngineOptions options;
+  TANDEM_ASSIGN_OR_RETURN(options.model, load.Options());
+  options.model.sampling_defaults = generation_config == "model";
+  options.gpu_memory_utilization = *gpu_memory_utilization;
   return options;
 }
 

@@ -11,6 +11,7 @@
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
 #include "model/load_flags.h"
+#include "target_service/engine/engine_factory.h"
 #include "target_service/options.h"
 
 namespace tandem::target_service {
@@ -20,16 +21,17 @@ struct Flags {
 
   transport::ServerFlags server;
   model::LoadFlags load;
-  std::string device = "cpu";                    // that computes the model (torch/load.h)
-  std::optional<double> gpu_memory_utilization;  // of --device=cuda (torch/load.h)
-  bool check_device = false;                     // check it, say what was found, and end
-  std::string generation_config = "model";       // whose sampling defaults count: model, or none
-  Options options;                               // of these, what flags say
+  std::string device;  // the engine's name (engines.h)
+  std::optional<double> gpu_memory_utilization;
+  bool check_device = false;                // check it, say what was found, and end
+  std::string generation_config = "model";  // whose sampling defaults count: model, or none
+  Options options;                          // of these, what flags say
 
   void AddTo(flags::FlagSet& flags);
   // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.
   absl::Status Validate() const;
-  absl::StatusOr<model::LoadOptions> LoadOptions() const;
+  // Without what only the tokenizer knows.
+  absl::StatusOr<target_service::EngineOptions> EngineOptions() const;
 };
 
 }  // namespace tandem::target_service

@@ -1,7 +1,7 @@
 // tandem-target: checks blocks with one model.
-#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -22,38 +22,36 @@
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
 #include "model/load.h"
-#include "target_service/engine/make_engine.h"
+#include "target_service/engines.h"
 #include "target_service/flags.h"
 #include "target_service/service.h"
-#include "torch/load.h"
 
 namespace {
 
 using tandem::base::LogFields;
-using tandem::model::LoadOptions;
-using tandem::target_service::CpuEngineOptions;
 using tandem::target_service::Engine;
 using tandem::target_service::EngineInfo;
+using tandem::target_service::EngineOptions;
 using tandem::target_service::Flags;
 using tandem::target_service::Options;
 using tandem::target_service::Service;
 using tandem::telemetry::Tracing;
 
-absl::StatusOr<std::unique_ptr<tandem::model::LanguageModel>> LoadModel(
-    const Flags& flags, tandem::model::LoadReport& report) {
-  TANDEM_ASSIGN_OR_RETURN(LoadOptions options, flags.LoadOptions());
+// `options` are the flags'.
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, EngineOptions options,
+                                                   tandem::model::LoadReport& report) {
   int64_t shown = -1;  // tenths
-  options.progress = [&shown](int64_t done, int64_t all) {
+  options.model.progress = [&shown](int64_t done, int64_t all) {
     const int64_t tenth = all > 0 ? done * 10 / all : 10;
     if (tenth == shown) return;
     shown = tenth;
     TANDEM_LOG(kInfo) << "loading the model: " << tenth * 10 << " %";
   };
-  options.report = &report;
-  TANDEM_ASSIGN_OR_RETURN(
-      auto model, tandem::torch::LoadFor(flags.device, options, *flags.gpu_memory_utilization));
+  options.model.report = &report;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                          tandem::target_service::EngineNamed(flags.device).open(options));
   TANDEM_LOG(kInfo) << report.Text();
-  return model;
+  return engine;
 }
 
 // "temperature:0.6,top_p:0.9"; "none".
@@ -118,24 +116,12 @@ absl::Status CheckDevice(Flags flags) {
   TANDEM_ASSIGN_OR_RETURN(
       flags.load.directory,
       tandem::hub::LocalDirectory("--model", flags.load.directory, tandem::hub::Need::kModel));
-  tandem::torch::LoadOptions options;
-  TANDEM_ASSIGN_OR_RETURN(options.model, flags.LoadOptions());
-  options.device = flags.device;
-  options.gpu_memory_utilization = *flags.gpu_memory_utilization;
-  TANDEM_ASSIGN_OR_RETURN(const tandem::torch::DeviceReport report,
-                          tandem::torch::CheckDevice(options));
-  tandem::process::Print(report.table);
-  absl::Status judge;
-  if (flags.device == tandem::torch::kCuda && report.vocabulary_size > 0) {
-    judge = tandem::target_service::CheckCardJudge(report.vocabulary_size);
-    const std::string result = judge.ok() ? "passed" : judge.ToString();
-    tandem::process::Print(absl::StrCat("judging on the card: ", result, "\n"));
-  }
-  if (!report.numerics_id.empty()) {
-    tandem::process::Print(absl::StrCat("serves as ", report.numerics_id, "\n"));
-  }
+  TANDEM_ASSIGN_OR_RETURN(const EngineOptions options, flags.EngineOptions());
+  TANDEM_ASSIGN_OR_RETURN(const tandem::target_service::SelfCheck check,
+                          tandem::target_service::EngineNamed(flags.device).self_check(options));
+  tandem::process::Print(check.text);
   TANDEM_RETURN_IF_ERROR(tandem::process::PrintStatus());
-  if (report.all_passed && judge.ok()) return absl::OkStatus();
+  if (check.passed) return absl::OkStatus();
   return absl::FailedPreconditionError("the device failed its self-check; the table says where");
 }
 
@@ -160,19 +146,16 @@ absl::Status Serve(Flags flags) {
   options.tracer = tracing->tracer();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::tokenizer::Tokenizer> tokenizer,
                           tandem::tokenizer::Tokenizer::Load(flags.load.directory));
+  TANDEM_ASSIGN_OR_RETURN(EngineOptions engine_options, flags.EngineOptions());
+  engine_options.vocabulary_size = tokenizer->vocabulary_size();
+  engine_options.clock = &clock;
   tandem::model::LoadReport report;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
-                          LoadModel(flags, report));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                          OpenEngine(flags, std::move(engine_options), report));
   options.tokenizer_id = tokenizer->content_id();
   options.token_hash = [&tokenizer = *tokenizer](uint32_t token) {
     return tokenizer.TokenHash(token);
   };
-  CpuEngineOptions engine_options;
-  engine_options.vocabulary_size =
-      std::min(tokenizer->vocabulary_size(), model->info().vocabulary_size);
-  engine_options.clock = &clock;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                          tandem::target_service::MakeEngine(engine_options, std::move(model)));
   const EngineInfo info = engine->info();
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Service> service,
                           Service::Create(options, std::move(engine)));

@@ -55,12 +55,10 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
   return model;
 }
 
-LoadOptions OptionsFor(absl::string_view device, const model::LoadOptions& options,
-                       double gpu_memory_utilization) {
+LoadOptions OptionsFor(absl::string_view device, const model::LoadOptions& options) {
   LoadOptions torch;
   torch.model = options;
   torch.device = std::string(device);
-  torch.gpu_memory_utilization = gpu_memory_utilization;
   return torch;
 }
 
@@ -73,21 +71,24 @@ Result OfDevice(absl::string_view device, Result result) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& options) {
-  TANDEM_RETURN_IF_ERROR(options.model.Validate());
-  TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
-  return Load(options, *library);
+absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options) {
+  const auto load = [&]() -> absl::StatusOr<std::unique_ptr<TorchModel>> {
+    TANDEM_RETURN_IF_ERROR(options.model.Validate());
+    TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
+    return Load(options, *library);
+  };
+  return OfDevice(options.device, load());
 }
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& options,
-                                                           const Library& library) {
+absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options,
+                                                 const Library& library) {
   const auto start = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(options.model.Validate());
   TANDEM_ASSIGN_OR_RETURN(Loading loading, Loading::Begin(options, library));
   TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
   TANDEM_ASSIGN_OR_RETURN(const PathChoice choice, ChosenPath(loading, options.device));
   model::LoadReport report;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::LanguageModel> model,
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<TorchModel> model,
                           Finished(loading, options.device, choice, report));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
@@ -95,24 +96,25 @@ absl::StatusOr<std::unique_ptr<model::LanguageModel>> Load(const LoadOptions& op
   return model;
 }
 
-absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,
-                                                              const model::LoadOptions& options,
-                                                              double gpu_memory_utilization) {
-  if (device == kCpu) return model::Load(options);
-  return OfDevice(device, Load(OptionsFor(device, options, gpu_memory_utilization)));
-}
-
-absl::StatusOr<int64_t> CheckLoadFor(absl::string_view device, const model::LoadOptions& options,
-                                     double gpu_memory_utilization) {
-  if (device == kCpu) return model::CheckLoad(options);
-  const LoadOptions torch = OptionsFor(device, options, gpu_memory_utilization);
+absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options) {
   const auto check = [&]() -> absl::StatusOr<int64_t> {
-    TANDEM_RETURN_IF_ERROR(options.Validate());
-    TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(torch.library));
-    TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(torch, *library));
+    TANDEM_RETURN_IF_ERROR(options.model.Validate());
+    TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
+    TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(options, *library));
     return loading.CheckRoom();
   };
-  return OfDevice(device, check());
+  return OfDevice(options.device, check());
+}
+
+absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,
+                                                              const model::LoadOptions& options) {
+  if (device == kCpu) return model::Load(options);
+  return Load(OptionsFor(device, options));
+}
+
+absl::StatusOr<int64_t> CheckLoadFor(absl::string_view device, const model::LoadOptions& options) {
+  if (device == kCpu) return model::CheckLoad(options);
+  return CheckLoad(OptionsFor(device, options));
 }
 
 absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {

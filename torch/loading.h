@@ -12,7 +12,7 @@
 #include "model/language_model.h"
 #include "model/model_files.h"
 #include "torch/library/interface.h"
-#include "torch/load.h"
+#include "torch/load_options.h"
 #include "torch/path_choice.h"
 #include "torch/self_check.h"
 #include "torch/torch_model.h"
@@ -22,7 +22,7 @@ namespace tandem::torch {
 // Thread safety: none. Options and library outlive it.
 class Loading {
  public:
-  // Reads and checks the files. Errors as Load's.
+  // Reads and checks the files. Errors as Load's (load.h).
   static absl::StatusOr<Loading> Begin(const LoadOptions& options, const Library& library);
 
   // RESOURCE_EXHAUSTED: weights, cache and a pass do not fit the device. Returns what they take of this

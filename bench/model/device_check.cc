@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "model/dtype.h"
 #include "model/load.h"
-#include "target_service/engine/make_engine.h"
+#include "target_service/engine/torch/torch_factories.h"
 #include "torch/load.h"
 #include "torch/self_check.h"
 
@@ -24,14 +24,14 @@ absl::Status Check(const tandem::torch::LoadOptions& options, bool fastest) {
     TANDEM_ASSIGN_OR_RETURN(report, tandem::torch::CheckDevice(options));
     std::printf("%s", report.table.c_str());
   }
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::model::LanguageModel> model,
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<tandem::torch::TorchModel> model,
                           tandem::torch::Load(options));
   if (fastest) {
     TANDEM_ASSIGN_OR_RETURN(const auto cost, tandem::torch::MeasureCost(*model));
     std::printf("%s", tandem::torch::CheckTable({}, cost).c_str());
   }
   TANDEM_ASSIGN_OR_RETURN(const auto engine,
-                          tandem::target_service::MakeEngine({}, std::move(model)));
+                          tandem::target_service::MakeTorchEngine({}, std::move(model)));
   std::printf("serves as %s\n", engine->info().model.numerics_id.c_str());
   if (report.all_passed && engine->info().switched_off.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError("the device failed its self-check");

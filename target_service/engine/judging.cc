@@ -1,6 +1,7 @@
 #include "target_service/engine/judging.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +9,6 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/distribution.h"
-#include "target_service/engine/row_logprobs.h"
 
 namespace tandem::target_service {
 namespace {
@@ -17,6 +17,19 @@ using speculation::CandidateTree;
 
 bool LenientGreedy(const speculation::SequenceSettings& settings) {
   return settings.rule == acceptance::Rule::kLenient && settings.sampling.greedy();
+}
+
+// Absent when the row has none: a logit is NaN or +infinity, or none is finite.
+std::optional<sampling::NodeLogprobs> NodeLogprobsOf(const sampling::Logprobs& logprobs,
+                                                     std::optional<uint32_t> candidate,
+                                                     std::optional<uint32_t> next_token,
+                                                     uint32_t top) {
+  if (std::isnan(logprobs(0))) return std::nullopt;
+  sampling::NodeLogprobs row;
+  if (candidate.has_value()) row.candidate = logprobs(*candidate);
+  if (next_token.has_value()) row.next_token = logprobs(*next_token);
+  if (top > 0) row.top = logprobs.Top(top);
+  return row;
 }
 
 // Makes p of rows of one sequence.

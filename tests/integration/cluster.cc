@@ -20,7 +20,7 @@
 #include "opentelemetry/sdk/trace/exporter.h"
 #include "orchestrator/options.h"
 #include "tandem/internal/v1/target.grpc.pb.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 #include "tests/support/random_drafter.h"
 #include "tests/support/wait.h"
 

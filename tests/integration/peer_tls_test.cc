@@ -11,7 +11,7 @@
 #include "common/transport/server_host.h"
 #include "orchestrator/options.h"
 #include "orchestrator/wiring.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 #include "target_service/service.h"
 #include "tests/common/security/authority.h"
 #include "tests/integration/models.h"

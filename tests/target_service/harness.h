@@ -20,7 +20,7 @@
 #include "common/speculation/prefix.h"
 #include "common/speculation/sequence_options.h"
 #include "target_service/answers/pass_watchers.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 #include "target_service/executor.h"
 #include "target_service/session.h"
 #include "tests/support/fake_clock.h"

@@ -36,7 +36,7 @@ class DeviceBundleTest(unittest.TestCase):
     def test_it_is_small_and_whole(self):
         self.assertLess(self.size, MAX_BYTES)
         self.assertGreater(self.size, 10 << 20)
-        for path in ("run", "REVISION", "sources/torch/aten/decoder_step.cc", "sources/target_service/engine/make_engine.cc",
+        for path in ("run", "REVISION", "sources/torch/aten/decoder_step.cc", "sources/target_service/engine/torch/torch_factories.cc",
                      "sources/demo/target/model.safetensors", "third_party/usr/include/absl/status/status.h",
                      "third_party/cuda-crt/crt/host_config.h"):
             self.assertTrue((self.root / path).is_file(), path)

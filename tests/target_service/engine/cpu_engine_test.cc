@@ -1,6 +1,6 @@
 // The CPU's engine: what it gives does not depend on the threads that judge, nor on what its
 // sequences held before.
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/table_model.h"
 

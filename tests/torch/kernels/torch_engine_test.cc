@@ -1,6 +1,6 @@
 // The engine of a card against the CPU's: the same model behind both, whose logits are a function of
 // the tokens that a row sees, and the judge's kernels as the host runs them.
-#include "target_service/engine/torch_engine.h"
+#include "target_service/engine/torch/torch_engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/acceptance/tree.h"
 #include "common/base/log.h"
-#include "target_service/engine/judge_check.h"
-#include "target_service/engine/make_engine.h"
+#include "target_service/engine/torch/judge_check.h"
+#include "target_service/engine/torch/torch_factories.h"
 #include "tests/torch/kernels/host_card.h"
 #include "tests/torch/kernels/random_rounds.h"
 
@@ -422,16 +422,16 @@ TEST_F(TorchEngineTest, APassThatFailsIsToldByAwait) {
   }
 }
 
-class MakeEngineTest : public TorchEngineTest {
+class MakeTorchEngineTest : public TorchEngineTest {
  protected:
-  ~MakeEngineTest() override { SmallTraits::kFault = JudgeFault::kNone; }
+  ~MakeTorchEngineTest() override { SmallTraits::kFault = JudgeFault::kNone; }
 
   std::unique_ptr<Engine> Make(bool on_stream, const JudgeSource& source) {
     const base::ScopedLogSink sink(
         [this](const base::LogEntry& entry) { absl::StrAppend(&log_, entry.message, "\n"); });
     CpuEngineOptions options;
     options.vocabulary_size = kVocabulary;
-    auto engine = MakeEngine(options, MakeModel(on_stream).model, source);
+    auto engine = MakeTorchEngine(options, MakeModel(on_stream).model, source);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return *std::move(engine);
   }
@@ -442,7 +442,7 @@ class MakeEngineTest : public TorchEngineTest {
   std::string log_;
 };
 
-TEST_F(MakeEngineTest, RowsAreJudgedOnTheCardIfItJudgesRightly) {
+TEST_F(MakeTorchEngineTest, RowsAreJudgedOnTheCardIfItJudgesRightly) {
   const auto engine = Make(/*on_stream=*/true, Sound);
   EXPECT_NE(dynamic_cast<TorchEngine*>(engine.get()), nullptr);
   EXPECT_EQ(engine->info().model.numerics_id, "hash/judge-kernel");
@@ -451,7 +451,7 @@ TEST_F(MakeEngineTest, RowsAreJudgedOnTheCardIfItJudgesRightly) {
 }
 
 // A judge that draws otherwise, and one that is not there.
-TEST_F(MakeEngineTest, ElseLogitsAreCopied) {
+TEST_F(MakeTorchEngineTest, ElseLogitsAreCopied) {
   for (JudgeFault fault : {JudgeFault::kNoiseOfOtherToken, JudgeFault::kResidualIgnoresQ,
                            JudgeFault::kCandidatesUnseen, JudgeFault::kNone}) {
     SmallTraits::kFault = fault;
@@ -469,7 +469,7 @@ TEST_F(MakeEngineTest, ElseLogitsAreCopied) {
   }
 }
 
-TEST_F(MakeEngineTest, AProcessorsModelHasTheCpusEngine) {
+TEST_F(MakeTorchEngineTest, AProcessorsModelHasTheCpusEngine) {
   const auto engine = Make(/*on_stream=*/false, [](uint32_t) {
     return absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(absl::InternalError("asked"));
   });

@@ -16,6 +16,7 @@
 #include "common/concurrency/clock.h"
 #include "model/language_model.h"
 #include "target_service/engine/engine.h"
+#include "target_service/engine/engine_factory.h"
 #include "target_service/engine/judging.h"
 #include "target_service/engine/model_engine.h"
 
@@ -52,5 +53,8 @@ class CpuEngine final : public ModelEngine {
   const concurrency::Clock& clock_;
   std::vector<PassPart> launched_;  // empty: no pass is in flight
 };
+
+// "cpu": the decoder of model/, by model::Load.
+EngineFactory CpuEngineFactory();
 
 }  // namespace tandem::target_service

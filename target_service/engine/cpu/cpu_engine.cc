@@ -1,4 +1,4 @@
-#include "target_service/engine/cpu_engine.h"
+#include "target_service/engine/cpu/cpu_engine.h"
 
 #include <utility>
 
@@ -92,6 +92,21 @@ absl::StatusOr<absl::Duration> CpuEngine::TimePass(absl::Span<const model::Forwa
   const concurrency::Instant began = clock_.Now();
   TANDEM_RETURN_IF_ERROR(model().Forward(parts).status());
   return clock_.Now() - began;
+}
+
+EngineFactory CpuEngineFactory() {
+  const auto open = [](const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    TANDEM_ASSIGN_OR_RETURN(auto model, model::Load(options.model));
+    CpuEngineOptions engine;
+    engine.vocabulary_size = options.VocabularyOf(*model);
+    engine.clock = options.clock;
+    return CpuEngine::Create(engine, std::move(model));
+  };
+  return {.name = "cpu",
+          .summary = "own kernels",
+          .open = open,
+          .check = [](const EngineOptions& options) { return model::CheckLoad(options.model); },
+          .self_check = {}};
 }
 
 }  // namespace tandem::target_service

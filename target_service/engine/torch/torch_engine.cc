@@ -1,4 +1,4 @@
-#include "target_service/engine/torch_engine.h"
+#include "target_service/engine/torch/torch_engine.h"
 
 #include <algorithm>
 #include <utility>

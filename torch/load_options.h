@@ -1,0 +1,35 @@
+// What a model of LibTorch is loaded by.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "model/load.h"
+#include "torch/library/interface.h"
+
+namespace tandem::torch {
+
+// What a --device flag takes: "cpu" is the decoder of model/, the others are LibTorch's.
+inline constexpr char kCpu[] = "cpu";
+inline constexpr char kTorchCpu[] = "torch-cpu";
+inline constexpr char kCuda[] = "cuda";
+
+struct LoadOptions {
+  // As model::Load takes them, but for `compute`: LibTorch's threads are its own. `dtype` is what
+  // products are computed in: kAuto is fp32 on a processor, and the file's type on a CUDA device.
+  model::LoadOptions model;
+  std::string device = kTorchCpu;  // or kCuda
+  std::string library;             // path of libtandem_torch.so; empty: library/library.h finds it
+  int tile = 0;                    // StepOptions::tile; 0 on a card: the one that suits it best
+  // Of a card's free memory, the share that weights, passes and the cache fill where pool_tokens is
+  // 0. 0: the cache is as large as on a processor.
+  double gpu_memory_utilization = 0;
+  // How the kernels of `spans` get to a card.
+  absl::StatusOr<std::unique_ptr<kernels::PassKernels>> (*pass_kernels)() =
+      kernels::LoadPassKernels;
+  std::optional<ComputeType> type;  // what products are computed in; absent: as `dtype` says
+};
+
+}  // namespace tandem::torch
