@@ -1,6 +1,6 @@
 """Traces as Jaeger's query API has them: fetched, and put together into a tree.
 
-For scripts/trace-tree, scripts/trace-picture and tests/observability. Python's own library only.
+For scripts/trace-tree and tests/observability. Python's own library only.
 """
 
 import json
