@@ -10,12 +10,6 @@
 
 namespace tandem::theory {
 
-double ShareSpeedup(double share, int candidates, double draft_time, double target_time) {
-  TANDEM_CHECK(share > 0 && share <= 1) << "share " << share;
-  TANDEM_CHECK(candidates >= 0 && draft_time >= 0 && target_time > 0);
-  return share * (candidates + 1) * target_time / (candidates * draft_time + target_time);
-}
-
 absl::StatusOr<PassTime> PassTime::Create(std::vector<Point> points) {
   if (points.empty()) return absl::InvalidArgumentError("must have at least one point");
   for (size_t i = 0; i < points.size(); ++i) {

@@ -13,15 +13,6 @@
 
 namespace tandem::theory {
 
-// The formula of posts about small speculative samplers:
-//   r (K + 1) t_target / (K t_draft + t_target),
-// r = tokens a round / (K + 1), above 0, to 1. Like theorem 3.8 it takes a pass of K + 1 rows for
-// one of a single row, and it knows no network. The values that such posts print, 2.65, 2.05 and
-// 2.46, come out at K = 4 with 14.1 ms a target token, 1.8 ms a candidate and r = 0.8, 0.62, 0.743.
-// These inputs are ours, chosen to give them; the times are of the size that Chen et al. 2023
-// (arXiv 2302.01318) report for a model of 70 billion parameters.
-double ShareSpeedup(double share, int candidates, double draft_time, double target_time);
-
 // Time of a target pass by its rows. Between points it follows straight lines. Below the first
 // point it is that point's time. Beyond the last point each row takes the last point's time per
 // row.
