@@ -24,8 +24,11 @@
 namespace tandem::all_in_one {
 namespace {
 
-using draft_service::NgramFileWriter;
+using draft_service::DerivedNgrams;
 using draft_service::NgramShape;
+
+// A run that is killed loses so much at most.
+constexpr absl::Duration kSaveEvery = absl::Seconds(10);
 
 // What the tokenizer puts before a text.
 absl::StatusOr<std::vector<uint32_t>> Beginning(const tokenizer::Tokenizer& tokenizer) {
@@ -113,9 +116,10 @@ absl::Status DeriveNgrams(DeriveNgramsOptions options) {
   shape.continuation = options.continuation;
   shape.unigrams =
       std::min<uint32_t>(draft_service::SuccessorTable::kMaxSuccessors, shape.vocabulary_size);
-  TANDEM_ASSIGN_OR_RETURN(auto writer, NgramFileWriter::Open(options.out, shape, existing));
-  if (writer->done() > 0) {
-    std::fprintf(stderr, "goes on from %u of %u tokens in %s.partial\n", writer->done(),
+  TANDEM_ASSIGN_OR_RETURN(DerivedNgrams derived,
+                          draft_service::BeginNgrams(options.out, shape, existing));
+  if (derived.done > 0) {
+    std::fprintf(stderr, "goes on from %u of %u tokens in %s.partial\n", derived.done,
                  shape.vocabulary_size, options.out.c_str());
   }
   {
@@ -125,15 +129,25 @@ absl::Status DeriveNgrams(DeriveNgramsOptions options) {
                               [](const model::ModelConfig&) { return absl::OkStatus(); }));
     std::vector<double> distances = model::OutputDistances(files);
     distances.resize(shape.vocabulary_size);  // without what pads the embedding
-    TANDEM_RETURN_IF_ERROR(
-        writer->WriteUnigrams(draft_service::NearestTokens(distances, shape.unigrams)));
+    derived.unigrams = draft_service::NearestTokens(distances, shape.unigrams);
   }
+  const auto save = [&] { return draft_service::SaveNgrams(derived, options.out, existing); };
+  TANDEM_RETURN_IF_ERROR(save());  // where there is no room, before hours are spent
+  absl::Time saved = absl::Now();
   Progress progress;
   draft_service::DerivationOptions derivation;
   TANDEM_ASSIGN_OR_RETURN(derivation.beginning, Beginning(*tokenizer));
-  derivation.progress = [&progress](uint32_t done, uint32_t all) { progress.Tell(done, all); };
-  TANDEM_RETURN_IF_ERROR(draft_service::DeriveTokens(*model, derivation, *writer));
-  TANDEM_RETURN_IF_ERROR(writer->Finish());
+  derivation.after_batch = [&] {
+    progress.Tell(derived.done, shape.vocabulary_size);
+    if (absl::Now() - saved < kSaveEvery) return absl::OkStatus();
+    saved = absl::Now();
+    return save();
+  };
+  const absl::Status asked = draft_service::DeriveTokens(*model, derivation, derived);
+  // Of a model that failed, too, what it has said is kept.
+  const absl::Status last = save();
+  TANDEM_RETURN_IF_ERROR(asked);
+  TANDEM_RETURN_IF_ERROR(last);
   std::fprintf(stderr, "%s: %.1f MB, %u tokens, %u successors of each, continuations of %u\n",
                options.out.c_str(), static_cast<double>(shape.FileBytes()) / 1e6,
                shape.vocabulary_size, shape.successors, shape.continuation);

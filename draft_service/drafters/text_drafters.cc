@@ -45,11 +45,11 @@ absl::StatusOr<NgramCounter> Count(const std::string& path, const tokenizer::Tok
 
 absl::StatusOr<std::shared_ptr<const DerivedNgrams>> OpenDerived(
     const std::string& path, const tokenizer::Tokenizer& tokenizer) {
-  auto file = DerivedNgrams::Open(path, tokenizer.content_id());
+  auto file = ReadNgrams(path, tokenizer.content_id());
   if (!file.ok()) {
     return absl::Status(file.status().code(), absl::StrCat("--ngrams: ", file.status().message()));
   }
-  const NgramShape& shape = (*file)->shape();
+  const NgramShape& shape = (*file)->shape;
   TANDEM_LOG(kInfo) << "the n-grams of " << path << " are of the model " << shape.model_id << ": "
                     << shape.vocabulary_size << " tokens, " << shape.successors
                     << " successors of each, continuations of " << shape.continuation;
@@ -104,7 +104,7 @@ absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
   if (!options.ngrams.empty()) {
     TANDEM_ASSIGN_OR_RETURN(const auto file, OpenDerived(options.ngrams, tokenizer));
     after_the_text = ExtendedTable(file);
-    drafters.push_back(SuccessorFactory(kDerivedUnigram, UnigramTable(file)));
+    drafters.push_back(SuccessorFactory(kDerivedUnigram, UnigramTable(*file)));
     drafters.push_back(SuccessorFactory(kDerivedBigram, BigramTable(file)));
     drafters.push_back(SuccessorFactory(kDerivedExtended, after_the_text));
   }

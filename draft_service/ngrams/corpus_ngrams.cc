@@ -44,15 +44,6 @@ std::vector<Successor> Commonest(std::vector<Counted> counted) {
   return successors;
 }
 
-class CorpusUnigrams final : public SuccessorTable {
- public:
-  explicit CorpusUnigrams(std::vector<Successor> commonest) : commonest_(std::move(commonest)) {}
-  absl::Span<const Successor> After(uint32_t /*token*/) const override { return commonest_; }
-
- private:
-  const std::vector<Successor> commonest_;
-};
-
 class CorpusBigrams final : public SuccessorTable {
  public:
   CorpusBigrams(std::vector<NgramCounter::Bigram> counted, size_t vocabulary_size,
@@ -111,7 +102,7 @@ std::shared_ptr<const SuccessorTable> UnigramTable(const NgramCounter& counted) 
   for (uint32_t token = 0; token < counted.unigrams().size(); ++token) {
     if (counted.unigrams()[token] > 0) all.push_back({token, counted.unigrams()[token]});
   }
-  return std::make_shared<CorpusUnigrams>(Commonest(std::move(all)));
+  return std::make_shared<UnigramSuccessors>(Commonest(std::move(all)));
 }
 
 std::shared_ptr<const SuccessorTable> BigramTable(const NgramCounter& counted,

@@ -2,8 +2,7 @@
 // 2411.03786, §4.1), as a file that drafters read: `tandem derive-ngrams` makes it
 // (all_in_one/derive_ngrams.h), `tandem-draft --ngrams` serves from it.
 //
-// The file is mapped, so all processes of a machine share its memory. All numbers are little-endian
-// and of 32 bits, unless it says otherwise:
+// All numbers are little-endian and of 32 bits, unless it says otherwise:
 //
 //   header        NgramFileHeader
 //   unigrams      [unigrams] (token, weight)                    what the model says without a context
@@ -11,12 +10,15 @@
 //   continuations [vocabulary][successors][continuation] token  what the model writes after both
 //
 // Successors stand by falling weight, ties by the lower id.
+//
+// Thread safety: plain values; one thread for the functions of one path.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,79 +46,40 @@ struct NgramShape {
   bool operator==(const NgramShape&) const = default;
 };
 
-// Thread safety: immutable. Nobody may write into the file while it lives; replacing it is fine.
-class DerivedNgrams {
- public:
-  // NOT_FOUND: the file cannot be opened. INVALID_ARGUMENT: it is no file of n-grams, or one of
-  // another version. DATA_LOSS: it is shorter or longer than its header says, or its content is not
-  // what was written. FAILED_PRECONDITION: it is of another tokenizer. Each names the file, what was
-  // found and what was expected. Everything is checked, so this reads the whole file.
-  static absl::StatusOr<std::shared_ptr<const DerivedNgrams>> Open(const std::string& path,
-                                                                   absl::string_view tokenizer_id);
-  ~DerivedNgrams();
-  DerivedNgrams(const DerivedNgrams&) = delete;
-  DerivedNgrams& operator=(const DerivedNgrams&) = delete;
+// What a file holds, or will hold.
+struct DerivedNgrams {
+  explicit DerivedNgrams(const NgramShape& shape);  // nothing is done yet
 
-  const NgramShape& shape() const { return shape_; }
-  absl::Span<const Successor> unigrams() const;
-  absl::Span<const Successor> bigrams(uint32_t token) const;  // below the vocabulary's size
-  absl::Span<const uint32_t> continuation(uint32_t token, size_t rank) const;
-
- private:
-  DerivedNgrams() = default;
-  absl::Status Check(absl::string_view tokenizer_id);
-  absl::Status CheckTokens() const;
-
-  NgramShape shape_;
-  const char* data_ = nullptr;
-  size_t size_ = 0;
+  NgramShape shape;
+  uint32_t done = 0;                    // tokens that the model was asked for, from 0 on
+  std::vector<Successor> unigrams;      // [unigrams]
+  std::vector<Successor> bigrams;       // [vocabulary][successors]
+  std::vector<uint32_t> continuations;  // [vocabulary][successors][continuation]
 };
 
-// The tables keep the file. After(token) of an id that the file does not know is empty, but for
-// unigrams, which are alike after all ids.
-std::shared_ptr<const SuccessorTable> UnigramTable(std::shared_ptr<const DerivedNgrams> file);
-std::shared_ptr<const SuccessorTable> BigramTable(std::shared_ptr<const DerivedNgrams> file);
+// A file that is whole. NOT_FOUND: there is none. INVALID_ARGUMENT: it is no file of n-grams, or one
+// of another version. DATA_LOSS: it is shorter or longer than its header says, or its content is not
+// what was written. FAILED_PRECONDITION: it is of another tokenizer. Each names the file, what was
+// found and what was expected.
+absl::StatusOr<std::shared_ptr<const DerivedNgrams>> ReadNgrams(const std::string& path,
+                                                                absl::string_view tokenizer_id);
+
+// After(token) of an id that the file does not know is empty, but for unigrams, which are alike after
+// all ids.
+std::shared_ptr<const SuccessorTable> UnigramTable(const DerivedNgrams& derived);
+std::shared_ptr<const SuccessorTable> BigramTable(std::shared_ptr<const DerivedNgrams> derived);
 // The same successors with their continuations.
-std::shared_ptr<const SuccessorTable> ExtendedTable(std::shared_ptr<const DerivedNgrams> file);
+std::shared_ptr<const SuccessorTable> ExtendedTable(std::shared_ptr<const DerivedNgrams> derived);
 
-// Writes such a file token by token. It grows as PATH.partial, keeps what is done if the process
-// ends, and takes its name when it is whole.
-//
-// Not thread-safe. Errors name the file: RESOURCE_EXHAUSTED (no room), UNAVAILABLE (another process
-// writes it), FAILED_PRECONDITION and others (what the system says).
-class NgramFileWriter {
- public:
-  // What is in PATH.partial counts if it is of this shape; else it is begun anew. `existing`: what
-  // becomes of a file at PATH (base/output_file.h, which has the errors, too).
-  static absl::StatusOr<std::unique_ptr<NgramFileWriter>> Open(const std::string& path,
-                                                               const NgramShape& shape,
-                                                               base::Existing existing);
-  ~NgramFileWriter();
-  NgramFileWriter(const NgramFileWriter&) = delete;
-  NgramFileWriter& operator=(const NgramFileWriter&) = delete;
+// What PATH.partial has, where it is a part of this shape; else nothing is done yet. `existing`: what
+// becomes of a file at PATH (base/output_file.h, which has the errors, too). FAILED_PRECONDITION:
+// PATH.partial is something else.
+absl::StatusOr<DerivedNgrams> BeginNgrams(const std::string& path, const NgramShape& shape,
+                                          base::Existing existing);
 
-  const NgramShape& shape() const { return shape_; }
-  uint32_t done() const { return done_; }  // tokens, from 0 on
-
-  // As many as the shape says.
-  absl::Status WriteUnigrams(absl::Span<const Successor> unigrams);
-  // Of the tokens from done() on: [tokens][successors], [tokens][successors][continuation].
-  absl::Status WriteTokens(absl::Span<const Successor> bigrams,
-                           absl::Span<const uint32_t> continuations);
-  // All tokens are written, and the unigrams.
-  absl::Status Finish();
-
- private:
-  NgramFileWriter() = default;
-  absl::Status Write(uint64_t offset, const void* data, size_t bytes);
-  absl::Status Fail(absl::string_view what) const;
-
-  std::string path_, partial_;
-  NgramShape shape_;
-  base::Existing existing_ = base::Existing::kKeep;
-  int descriptor_ = -1;
-  uint32_t done_ = 0;
-  bool unigrams_written_ = false;
-};
+// Writes all that is done: into PATH.partial, or, once that is every token, into PATH. Either file is
+// replaced as a whole, so that an interruption leaves the one before.
+absl::Status SaveNgrams(const DerivedNgrams& derived, const std::string& path,
+                        base::Existing existing);
 
 }  // namespace tandem::draft_service

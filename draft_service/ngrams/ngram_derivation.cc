@@ -82,15 +82,14 @@ class Batch {
 
   size_t size() const { return caches_.size(); }
 
-  // Tokens from `first` on, `count` of them; at most size().
-  absl::Status Derive(uint32_t first, uint32_t count) {
-    bigrams.assign(size_t{count} * shape_.successors, {});
-    continuations.assign(bigrams.size() * shape_.continuation, 0);
+  // Tokens from `first` on, `count` of them, at most size(): [count][successors] and
+  // [count][successors][continuation].
+  absl::Status Derive(uint32_t first, uint32_t count, absl::Span<Successor> bigrams,
+                      absl::Span<uint32_t> continuations) {
     std::vector<std::vector<uint32_t>> fed(count, options_.beginning);
     for (uint32_t i = 0; i < count; ++i) fed[i].push_back(first + i);
-    TANDEM_RETURN_IF_ERROR(Feed(0, fed, [this](uint32_t i, absl::Span<const float> logits) {
-      TakeLikeliest(logits, absl::MakeSpan(bigrams).subspan(size_t{i} * shape_.successors,
-                                                            shape_.successors));
+    TANDEM_RETURN_IF_ERROR(Feed(0, fed, [&](uint32_t i, absl::Span<const float> logits) {
+      TakeLikeliest(logits, bigrams.subspan(size_t{i} * shape_.successors, shape_.successors));
     }));
     const int read = static_cast<int>(options_.beginning.size()) + 1;
     for (uint32_t rank = 0; rank < shape_.successors && shape_.continuation > 0; ++rank) {
@@ -108,9 +107,6 @@ class Batch {
     }
     return absl::OkStatus();
   }
-
-  std::vector<Successor> bigrams;
-  std::vector<uint32_t> continuations;
 
  private:
   Batch(model::LanguageModel& model, const DerivationOptions& options, const NgramShape& shape)
@@ -141,17 +137,22 @@ class Batch {
 }  // namespace
 
 absl::Status DeriveTokens(model::LanguageModel& model, const DerivationOptions& options,
-                          NgramFileWriter& writer) {
-  const NgramShape& shape = writer.shape();
+                          DerivedNgrams& derived) {
+  const NgramShape& shape = derived.shape;
   TANDEM_CHECK(shape.vocabulary_size <= model.info().vocabulary_size);
-  if (writer.done() == shape.vocabulary_size) return absl::OkStatus();
+  if (derived.done == shape.vocabulary_size) return absl::OkStatus();
   TANDEM_ASSIGN_OR_RETURN(Batch batch, Batch::Make(model, options, shape));
-  while (writer.done() < shape.vocabulary_size) {
+  while (derived.done < shape.vocabulary_size) {
     const uint32_t count = static_cast<uint32_t>(
-        std::min<uint64_t>(batch.size(), shape.vocabulary_size - writer.done()));
-    TANDEM_RETURN_IF_ERROR(batch.Derive(writer.done(), count));
-    TANDEM_RETURN_IF_ERROR(writer.WriteTokens(batch.bigrams, batch.continuations));
-    if (options.progress) options.progress(writer.done(), shape.vocabulary_size);
+        std::min<uint64_t>(batch.size(), shape.vocabulary_size - derived.done));
+    const size_t first = size_t{derived.done} * shape.successors;
+    const size_t pairs = size_t{count} * shape.successors;
+    TANDEM_RETURN_IF_ERROR(
+        batch.Derive(derived.done, count, absl::MakeSpan(derived.bigrams).subspan(first, pairs),
+                     absl::MakeSpan(derived.continuations)
+                         .subspan(first * shape.continuation, pairs * shape.continuation)));
+    derived.done += count;
+    if (options.after_batch) TANDEM_RETURN_IF_ERROR(options.after_batch());
   }
   return absl::OkStatus();
 }

@@ -21,15 +21,15 @@ namespace tandem::draft_service {
 
 struct DerivationOptions {
   std::vector<uint32_t> beginning;
-  // Called after each batch with (tokens done, of how many). May be empty.
-  std::function<void(uint32_t, uint32_t)> progress;
+  // Called after each batch, when `done` has grown. Its error ends the derivation. May be empty.
+  std::function<absl::Status()> after_batch;
 };
 
-// From writer.done() to the last token. The result does not depend on where it was interrupted,
-// since a row's logits do not depend on its batch. RESOURCE_EXHAUSTED: the model has no room for one
-// sequence. INTERNAL: its logits hold a NaN. Errors of the model and of the writer.
+// From derived.done to the last token. The result does not depend on where it was interrupted, since a
+// row's logits do not depend on its batch. RESOURCE_EXHAUSTED: the model has no room for one
+// sequence. INTERNAL: its logits hold a NaN. Errors of the model.
 absl::Status DeriveTokens(model::LanguageModel& model, const DerivationOptions& options,
-                          NgramFileWriter& writer);
+                          DerivedNgrams& derived);
 
 // The `count` largest of exp(-distance), as weights. `distances`: one a token, finite.
 std::vector<Successor> NearestTokens(absl::Span<const double> distances, uint32_t count);

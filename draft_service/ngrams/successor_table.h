@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "common/sampling/sparse.h"
@@ -31,6 +33,16 @@ class SuccessorTable {
   virtual absl::Span<const uint32_t> Continuation(uint32_t /*token*/, size_t /*rank*/) const {
     return {};
   }
+};
+
+// A table that says the same after all tokens.
+class UnigramSuccessors final : public SuccessorTable {
+ public:
+  explicit UnigramSuccessors(std::vector<Successor> commonest) : commonest_(std::move(commonest)) {}
+  absl::Span<const Successor> After(uint32_t /*token*/) const override { return commonest_; }
+
+ private:
+  const std::vector<Successor> commonest_;
 };
 
 }  // namespace tandem::draft_service

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -38,24 +39,30 @@ std::string PathOf(const std::string& name) {
   return path;
 }
 
-std::unique_ptr<NgramFileWriter> Begin(const std::string& path, const NgramShape& shape = kShape) {
-  auto writer = NgramFileWriter::Open(path, shape, base::Existing::kReplace);
-  TANDEM_CHECK_OK(writer);
-  return *std::move(writer);
+DerivedNgrams Begin(const std::string& path, const NgramShape& shape = kShape) {
+  auto begun = BeginNgrams(path, shape, base::Existing::kReplace);
+  TANDEM_CHECK_OK(begun);
+  return *std::move(begun);
 }
 
-void WriteTokens(NgramFileWriter& writer, uint32_t first, uint32_t count) {
-  TANDEM_CHECK_OK(
-      writer.WriteTokens(absl::MakeConstSpan(kBigrams).subspan(first * 2, count * 2),
-                         absl::MakeConstSpan(kContinuations).subspan(first * 4, count * 4)));
+// As if the model had been asked for so many tokens.
+DerivedNgrams Done(uint32_t tokens, const NgramShape& shape = kShape) {
+  DerivedNgrams derived(shape);
+  derived.done = tokens;
+  derived.unigrams = kUnigrams;
+  std::copy_n(kBigrams.begin(), tokens * 2, derived.bigrams.begin());
+  std::copy_n(kContinuations.begin(), tokens * 4, derived.continuations.begin());
+  return derived;
+}
+
+void Save(const DerivedNgrams& derived, const std::string& path) {
+  TANDEM_CHECK_OK(SaveNgrams(derived, path, base::Existing::kReplace));
 }
 
 std::string Whole(const std::string& name) {
   const std::string path = PathOf(name);
-  auto writer = Begin(path);
-  TANDEM_CHECK_OK(writer->WriteUnigrams(kUnigrams));
-  WriteTokens(*writer, 0, 3);
-  TANDEM_CHECK_OK(writer->Finish());
+  Save(Done(2), path);
+  Save(Done(3), path);
   return path;
 }
 
@@ -69,7 +76,7 @@ void Write(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status Refusal(const std::string& path, absl::string_view tokenizer_id = "tokenizer-1") {
-  const auto file = DerivedNgrams::Open(path, tokenizer_id);
+  const auto file = ReadNgrams(path, tokenizer_id);
   EXPECT_THAT(std::string(file.status().message()), HasSubstr(path));
   return file.status();
 }
@@ -83,10 +90,10 @@ std::vector<Pair> Pairs(absl::Span<const Successor> successors) {
 TEST(DerivedNgrams, GivesBackWhatWasWritten) {
   const std::string path = Whole("whole");
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
-  auto file = DerivedNgrams::Open(path, "tokenizer-1");
+  auto file = ReadNgrams(path, "tokenizer-1");
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ((*file)->shape(), kShape);
-  const auto unigrams = UnigramTable(*file), bigrams = BigramTable(*file),
+  EXPECT_EQ((*file)->shape, kShape);
+  const auto unigrams = UnigramTable(**file), bigrams = BigramTable(*file),
              extended = ExtendedTable(*file);
   file = absl::CancelledError();  // the tables keep it
   std::filesystem::remove(path);
@@ -144,9 +151,10 @@ TEST(DerivedNgrams, RefusesWhatIsSomethingElse) {
   Write(path, "{\"no\": \"table\"}");
   EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("is no file of `tandem derive-"));
   EXPECT_TRUE(absl::IsNotFound(Refusal("/nowhere/at/all")));
-  EXPECT_THAT(std::string(Refusal(::testing::TempDir()).message()), HasSubstr("no regular file"));
+  EXPECT_THAT(std::string(Refusal(::testing::TempDir()).message()),
+              HasSubstr("not a regular file"));
   const std::string begun = PathOf("begun");
-  WriteTokens(*Begin(begun), 0, 1);
+  Save(Done(1), begun);
   EXPECT_THAT(std::string(Refusal(begun + ".partial").message()), HasSubstr("is a part of a file"));
 }
 
@@ -154,10 +162,10 @@ TEST(DerivedNgrams, RefusesWhatIsSomethingElse) {
 TEST(DerivedNgrams, RefusesTokensThatAreNone) {
   const auto refusal = [](std::vector<Successor> bigrams, std::vector<uint32_t> continuations) {
     const std::string path = PathOf("wrong");
-    auto writer = Begin(path);
-    TANDEM_CHECK_OK(writer->WriteUnigrams(kUnigrams));
-    TANDEM_CHECK_OK(writer->WriteTokens(bigrams, continuations));
-    TANDEM_CHECK_OK(writer->Finish());
+    DerivedNgrams derived = Done(3);
+    derived.bigrams = std::move(bigrams);
+    derived.continuations = std::move(continuations);
+    Save(derived, path);
     return std::string(Refusal(path).message());
   };
   auto bigrams = kBigrams;
@@ -172,43 +180,45 @@ TEST(DerivedNgrams, RefusesTokensThatAreNone) {
   EXPECT_THAT(refusal(kBigrams, continuations), HasSubstr("out of range"));
 }
 
-TEST(NgramFileWriter, GoesOnWhereItEnded) {
+TEST(DerivedNgrams, GoOnWhereTheyEnded) {
   const std::string expected = Read(Whole("at_once")), path = PathOf("resumed");
-  WriteTokens(*Begin(path), 0, 1);
-  {
-    auto writer = Begin(path);
-    EXPECT_EQ(writer->done(), 1u);
-    WriteTokens(*writer, 1, 1);
-    EXPECT_TRUE(
-        absl::IsUnavailable(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status()))
-        << "two would write into each other's file";
+  for (uint32_t done = 0; done < 3; ++done) {
+    DerivedNgrams derived = Begin(path);
+    EXPECT_EQ(derived.done, done);
+    EXPECT_EQ(Pairs(derived.bigrams), Pairs(Done(done).bigrams));
+    EXPECT_EQ(derived.continuations, Done(done).continuations);
+    Save(Done(done + 1), path);
   }
-  auto writer = Begin(path);
-  EXPECT_EQ(writer->done(), 2u);
-  WriteTokens(*writer, 2, 1);
-  TANDEM_CHECK_OK(writer->WriteUnigrams(kUnigrams));
-  TANDEM_CHECK_OK(writer->Finish());
   EXPECT_EQ(Read(path), expected);
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
-TEST(NgramFileWriter, BeginsAnewForAnotherShape) {
+TEST(DerivedNgrams, BeginAnewWhatIsNoPartOfThem) {
   const std::string path = PathOf("another");
-  WriteTokens(*Begin(path), 0, 2);
+  Save(Done(2), path);
   NgramShape other = kShape;
   other.model_id = "model-2";
-  EXPECT_EQ(Begin(path, other)->done(), 0u);
-  WriteTokens(*Begin(path, other), 0, 2);
-  std::filesystem::resize_file(path + ".partial", 300);
-  EXPECT_EQ(Begin(path, other)->done(), 0u) << "a part that was cut";
+  EXPECT_EQ(Begin(path, other).done, 0u);
+  const std::string bytes = Read(path + ".partial");
+  for (size_t i = 8; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 4);
+    Write(path + ".partial", changed);
+    ASSERT_EQ(Begin(path).done, 0u) << "byte " << i;
+    Write(path + ".partial", bytes.substr(0, i));
+    ASSERT_EQ(Begin(path).done, 0u) << "cut at " << i;
+  }
+  Write(path + ".partial", bytes);
+  EXPECT_EQ(Begin(path).done, 2u);
 }
 
-TEST(NgramFileWriter, ReplacesOnlyWhatItMay) {
+TEST(DerivedNgrams, ReplaceOnlyWhatTheyMay) {
   const std::string path = PathOf("old");
+  const auto begin = [&path](base::Existing existing) {
+    return BeginNgrams(path, kShape, existing).status().code();
+  };
   Write(path, "precious");
-  EXPECT_EQ(NgramFileWriter::Open(path, kShape, base::Existing::kKeep).status().code(),
-            absl::StatusCode::kAlreadyExists);
-  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
-  EXPECT_EQ(Read(path), "precious");
+  EXPECT_EQ(begin(base::Existing::kKeep), absl::StatusCode::kAlreadyExists);
   for (const std::string& special : {path, path + ".partial"}) {
     std::filesystem::remove(special);
     for (const bool fifo : {true, false}) {
@@ -217,37 +227,34 @@ TEST(NgramFileWriter, ReplacesOnlyWhatItMay) {
       } else {
         std::filesystem::create_symlink("/dev/full", special);
       }
-      EXPECT_EQ(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status().code(),
-                absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(begin(base::Existing::kReplace), absl::StatusCode::kInvalidArgument);
       std::filesystem::remove(special);
     }
   }
   // A file that came meanwhile.
-  auto writer = NgramFileWriter::Open(path, kShape, base::Existing::kKeep);
-  TANDEM_CHECK_OK(writer);
-  TANDEM_CHECK_OK((*writer)->WriteUnigrams(kUnigrams));
-  WriteTokens(**writer, 0, 3);
+  EXPECT_EQ(begin(base::Existing::kKeep), absl::StatusCode::kOk);
   Write(path, "another's");
-  EXPECT_EQ((*writer)->Finish().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(SaveNgrams(Done(3), path, base::Existing::kKeep).code(),
+            absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Read(path), "another's");
 }
 
-TEST(NgramFileWriter, RefusesBeforeItWrites) {
+TEST(DerivedNgrams, AreRefusedBeforeAnythingIsWritten) {
   const std::string path = PathOf("theirs");
+  const auto refusal = [](const std::string& where, const NgramShape& shape) {
+    return std::string(BeginNgrams(where, shape, base::Existing::kReplace).status().message());
+  };
   Write(path + ".partial", "a letter to somebody else");
-  EXPECT_THAT(
-      std::string(NgramFileWriter::Open(path, kShape, base::Existing::kReplace).status().message()),
-      HasSubstr("is something else"));
+  EXPECT_THAT(refusal(path, kShape), HasSubstr("is something else"));
   EXPECT_EQ(Read(path + ".partial"), "a letter to somebody else");
-  EXPECT_FALSE(NgramFileWriter::Open("/nowhere/at/all", kShape, base::Existing::kReplace).ok());
+  EXPECT_THAT(refusal("/nowhere/at/all", kShape), HasSubstr("/nowhere/at/all"));
   NgramShape wrong = kShape;
   wrong.successors = 4;
   wrong.continuation = 17;
   wrong.model_id = std::string(128, 'x');
-  EXPECT_THAT(
-      std::string(NgramFileWriter::Open(path, wrong, base::Existing::kReplace).status().message()),
-      AllOf(HasSubstr("successors is 4, outside 1 to 3"), HasSubstr("17, outside 0 to 16"),
-            HasSubstr("128, outside 1 to 127")));
+  EXPECT_THAT(refusal(path, wrong),
+              AllOf(HasSubstr("successors is 4, outside 1 to 3"), HasSubstr("17, outside 0 to 16"),
+                    HasSubstr("128, outside 1 to 127")));
 }
 
 }  // namespace

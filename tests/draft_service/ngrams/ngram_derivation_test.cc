@@ -36,19 +36,18 @@ std::string PathOf(const std::string& name) {
 TableModelOptions Model() { return {.vocabulary_size = kVocabulary + 4, .seed = 9}; }
 
 absl::Status Derive(TableModel& model, const std::string& path) {
-  auto writer = NgramFileWriter::Open(path, kShape, base::Existing::kReplace);
-  TANDEM_CHECK_OK(writer);
-  TANDEM_CHECK_OK((*writer)->WriteUnigrams(NearestTokens(std::vector<double>(kVocabulary, 1), 3)));
-  uint32_t told = (*writer)->done();
-  const absl::Status status = DeriveTokens(model,
-                                           {kBeginning,
-                                            [&told](uint32_t done, uint32_t all) {
-                                              EXPECT_GT(done, told);
-                                              told = done;
-                                              EXPECT_EQ(all, kVocabulary);
-                                            }},
-                                           **writer);
-  return status.ok() ? (*writer)->Finish() : status;
+  auto derived = BeginNgrams(path, kShape, base::Existing::kReplace);
+  TANDEM_CHECK_OK(derived);
+  derived->unigrams = NearestTokens(std::vector<double>(kVocabulary, 1), 3);
+  uint32_t done = derived->done;
+  return DeriveTokens(model,
+                      {kBeginning,
+                       [&] {
+                         EXPECT_GT(derived->done, done);
+                         done = derived->done;
+                         return SaveNgrams(*derived, path, base::Existing::kReplace);
+                       }},
+                      *derived);
 }
 
 std::string Read(const std::string& path) {
@@ -72,14 +71,14 @@ TEST(NgramDerivation, IsWhatTheModelSays) {
   TableModel model(Model());
   ASSERT_TRUE(Derive(model, path).ok());
   EXPECT_EQ(model.live_caches(), 0);
-  auto file = *DerivedNgrams::Open(path, "tokenizer");
+  const auto table = ExtendedTable(*ReadNgrams(path, "tokenizer"));
   for (uint32_t token = 0; token < kVocabulary; ++token) {
     const std::vector<double> p = ProbabilitiesAfter(model, {kBeginning[0], token});
     std::vector<uint32_t> ids(kVocabulary);
     std::iota(ids.begin(), ids.end(), 0U);
     std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return p[a] > p[b]; });
     for (size_t rank = 0; rank < 3; ++rank) {
-      const Successor successor = file->bigrams(token)[rank];
+      const Successor successor = table->After(token)[rank];
       ASSERT_EQ(successor.token, ids[rank]) << token << " " << rank;
       ASSERT_NEAR(successor.weight / std::exp2(31), p[ids[rank]], 1e-6);
       // TableModel looks at two tokens.
@@ -87,7 +86,7 @@ TEST(NgramDerivation, IsWhatTheModelSays) {
         return sampling::ArgMax(model.LogitsAfter({a, b}), kVocabulary);
       };
       const uint32_t next = most_likely(token, successor.token);
-      ASSERT_THAT(file->continuation(token, rank),
+      ASSERT_THAT(table->Continuation(token, rank),
                   ::testing::ElementsAre(next, most_likely(successor.token, next)));
     }
   }
