@@ -70,11 +70,6 @@ void Controller::Scale(const std::string& deployment, int replicas) {
   Find(deployment).Scale(replicas);
 }
 
-void Controller::BreakDown(const std::string& deployment) {
-  concurrency::MutexLock lock(mutex_);
-  for (const auto& pod : Find(deployment).pods()) pod->BreakDown();
-}
-
 bool Controller::WaitUntilSettled(const std::string& deployment, absl::Duration patience) {
   return WaitUntil(
       [&] {
@@ -89,7 +84,7 @@ std::vector<PodView> Controller::Pods(const std::string& deployment) const {
   std::vector<PodView> views;
   for (const auto& pod : Find(deployment).pods()) {
     views.push_back({pod->name(), pod->address(), pod->admin_port(), pod->ready(), pod->deleted(),
-                     pod->gone(), pod->ready_since()});
+                     pod->gone()});
   }
   return views;
 }
@@ -111,16 +106,6 @@ std::vector<std::string> Controller::Problems() const {
     }
   }
   return problems;
-}
-
-std::string Controller::Output(const std::string& name) const {
-  concurrency::MutexLock lock(mutex_);
-  for (const auto& deployment : deployments_) {
-    for (const auto& pod : deployment->pods()) {
-      if (pod->name() == name) return pod->Output();
-    }
-  }
-  return "";
 }
 
 int FreePort() {

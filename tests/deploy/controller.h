@@ -20,8 +20,6 @@ struct PodView {
   bool ready = false;
   bool deleted = false;
   bool gone = false;
-  absl::Time ready_since =
-      absl::InfiniteFuture();  // when its service's name began to resolve to it
 };
 
 // Thread-safe. One at a time in a process.
@@ -32,8 +30,6 @@ class Controller {
 
   void Roll(const std::string& deployment);
   void Scale(const std::string& deployment, int replicas);
-  // Every pod that runs, at once, as machines that break.
-  void BreakDown(const std::string& deployment);
   // False: it did not settle in time.
   bool WaitUntilSettled(const std::string& deployment,
                         absl::Duration patience = absl::Seconds(150));
@@ -43,7 +39,6 @@ class Controller {
   std::vector<PodView> ReadyPods(const std::string& deployment) const;
   // What must not happen to pods, all of them together.
   std::vector<std::string> Problems() const;
-  std::string Output(const std::string& pod) const;
 
  private:
   void Run();

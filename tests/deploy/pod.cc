@@ -80,13 +80,6 @@ void Pod::Delete() {
   Tell("is deleted: no endpoint from now on");
 }
 
-void Pod::BreakDown() {
-  if (gone_) return;
-  broken_ = true;
-  process_.Signal(SIGKILL);
-  Tell("breaks down");
-}
-
 void Pod::EndIt() {
   const absl::Duration since = absl::Now() - deleted_at_;
   if (!told_ && since >= spec_.pre_stop) {
@@ -104,7 +97,7 @@ void Pod::Ended() {
   gone_ = true;
   const int code = process_.Wait();
   Tell(absl::StrCat("is gone, with code ", code));
-  if (broken_ || !problems_.empty()) return;
+  if (!problems_.empty()) return;
   if (!deleted() || code != 0) {
     problems_.push_back(absl::StrCat(name_, " ended ", deleted() ? "" : "by itself, ", "with ",
                                      code, ":\n", Output()));

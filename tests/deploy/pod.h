@@ -30,8 +30,6 @@ class Pod {
   void Tick();
   // Ends it in steps.
   void Delete();
-  // As a machine that breaks: SIGKILL without a word.
-  void BreakDown();
 
   const std::string& name() const { return name_; }
   const std::string& address() const { return address_; }
@@ -61,7 +59,6 @@ class Pod {
   absl::Time ready_since_ = absl::InfiniteFuture();
   absl::Time deleted_at_ = absl::InfiniteFuture();
   bool told_ = false;  // SIGTERM was sent
-  bool broken_ = false;
   bool gone_ = false;
   std::vector<std::string> problems_;
 };

@@ -1,10 +1,7 @@
 #include "tests/deploy/services.h"
 
-#include <set>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "tests/deploy/probe.h"
 #include "tests/integration/models.h"
@@ -56,6 +53,10 @@ std::string Services::address() const {
   return absl::StrCat(kOrchestrators, ":", orchestrators.pod.port);
 }
 
+namespace {
+
+// How much of the service's work this pod has done: Steps of a target, blocks of a draft, requests
+// that ended OK of an orchestrator. 0 too where it does not answer.
 double WorkDone(const PodView& pod) {
   const absl::StatusOr<Scrape> scrape = GetMetrics(pod.address, pod.admin_port);
   if (absl::IsUnavailable(scrape.status())) return 0;
@@ -64,6 +65,8 @@ double WorkDone(const PodView& pod) {
   if (absl::StartsWith(pod.name, kDrafts)) return scrape->Sum("tandem:draft_blocks_total");
   return scrape->Sum("tandem:request_success_total");
 }
+
+}  // namespace
 
 bool AllWork(const Controller& controller, const std::string& deployment, absl::Duration patience) {
   std::string work;
@@ -83,29 +86,6 @@ bool AllWork(const Controller& controller, const std::string& deployment, absl::
       patience);
   Say(absl::StrCat("work done by", work));
   return all;
-}
-
-std::map<std::string, absl::Duration> TimesToWork(const Controller& controller,
-                                                  const std::string& deployment) {
-  std::map<std::string, absl::Duration> times;
-  std::set<std::string> waiting;
-  for (const PodView& pod : controller.Pods(deployment)) {
-    if (!pod.gone && !pod.deleted && WorkDone(pod) == 0) waiting.insert(pod.name);
-  }
-  for (const std::string& name : waiting) times[name] = absl::Minutes(1);
-  WaitUntil(
-      [&] {
-        for (const PodView& pod : controller.ReadyPods(deployment)) {
-          if (!waiting.contains(pod.name) || WorkDone(pod) == 0) continue;
-          waiting.erase(pod.name);
-          times[pod.name] = absl::Now() - pod.ready_since;
-          Say(absl::StrCat(pod.name, " has work ", absl::FormatDuration(times[pod.name]),
-                           " after its service's name resolved to it"));
-        }
-        return waiting.empty();
-      },
-      absl::Minutes(1));
-  return times;
 }
 
 }  // namespace tandem::testing

@@ -1,7 +1,6 @@
 // The three services as k8s/base deploys them, on the demo models, with all times shorter.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "tests/deploy/controller.h"
@@ -26,17 +25,8 @@ struct Services {
   std::string address() const;
 };
 
-// How much of the service's work this pod has done: Steps of a target, blocks of a draft, requests
-// that ended OK of an orchestrator. 0 too where it does not answer.
-double WorkDone(const PodView& pod);
-
 // Waits until every ready pod of a deployment has done some work; false: it did not come to that.
 bool AllWork(const Controller& controller, const std::string& deployment,
              absl::Duration patience = absl::Seconds(60));
-
-// Waits for the pods of a deployment that have done nothing yet, until each has: by name, how long
-// after the service's name began to resolve to it. A minute where it does not come to that.
-std::map<std::string, absl::Duration> TimesToWork(const Controller& controller,
-                                                  const std::string& deployment);
 
 }  // namespace tandem::testing

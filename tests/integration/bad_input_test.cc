@@ -53,34 +53,6 @@ TEST_F(BadModelTest, UnknownDirectory) {
   EXPECT_THAT(result.output, HasSubstr("/no/such/model"));
 }
 
-TEST_F(BadModelTest, TruncatedSafetensors) {
-  const std::string directory = Model("cut");
-  const std::string file = directory + "/model.safetensors";
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 100);
-  EXPECT_THAT(ServeError(directory), HasSubstr("model.safetensors"));
-}
-
-TEST_F(BadModelTest, WrongShape) {
-  const std::string directory = Model("shape");
-  std::string config = ReadFile(directory + "/config.json");
-  const std::string right = "\"intermediate_size\":24";
-  ASSERT_THAT(config, HasSubstr(right));
-  config.replace(config.find(right), right.size(), "\"intermediate_size\":32");
-  WriteFile(directory + "/config.json", config);
-  // All three at once, each with both shapes.
-  EXPECT_THAT(ServeError(directory),
-              AllOf(HasSubstr("gate_proj"), HasSubstr("up_proj"), HasSubstr("down_proj"),
-                    HasSubstr("24"), HasSubstr("32")));
-}
-
-TEST_F(BadModelTest, SamplingThatIsNotServed) {
-  const std::string directory = Model("beams");
-  WriteFile(directory + "/generation_config.json", R"({"num_beams": 4})");
-  EXPECT_THAT(ServeError(directory),
-              AllOf(HasSubstr("generation_config.json: num_beams is 4: not supported"),
-                    HasSubstr("--generation-config=none")));
-}
-
 TEST_F(BadModelTest, TokenizersThatDiffer) {
   const std::string target = Model("target");
   const std::string draft = Model("draft");
@@ -92,30 +64,6 @@ TEST_F(BadModelTest, TokenizersThatDiffer) {
   EXPECT_THAT(error, HasSubstr("token 2"));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(target)->content_id()));
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(draft)->content_id()));
-}
-
-// The orchestrator is ready, for a draft is never needed. It says which draft it does not use, and
-// why, before any request comes.
-TEST_F(BadModelTest, ADraftWithAnotherTokenizerIsFoundAtTheStart) {
-  const std::string model = Model("target");
-  const std::string other = Model("draft", 9);
-  const auto listen = std::string("--listen=127.0.0.1:0");
-  Process target("tandem-target", {listen, "--model=" + model}, "port-file");
-  Process draft("tandem-draft", {listen, "--tokenizer=" + other}, "port-file");
-  const std::string draft_address = absl::StrCat("127.0.0.1:", draft.WaitForPort());
-  Process orchestrator("tandem-orchestrator",
-                       {listen, "--tokenizer=" + model, "--draft=" + draft_address,
-                        absl::StrCat("--target=127.0.0.1:", target.WaitForPort())},
-                       "port-file");
-  EXPECT_TRUE(WaitUntil([&] {
-    return absl::StrContains(orchestrator.Output(), " peer_refused ") &&
-           absl::StrContains(orchestrator.Output(), " ready");
-  })) << orchestrator.Output();
-  EXPECT_THAT(orchestrator.Output(),
-              AllOf(HasSubstr("peer_refused peer=" + draft_address + " kind=draft"),
-                    HasSubstr(LoadTokenizer(model)->content_id()),
-                    HasSubstr(LoadTokenizer(other)->content_id()),
-                    HasSubstr("first token that differs has id 8")));
 }
 
 // Weights that cannot be served, which is known once they are read, and something else that is wrong:
@@ -209,25 +157,6 @@ TEST_F(CheapestFirstTest, TwoPoolsThatDoNotFitTogether) {
   EXPECT_THAT(
       serve({"--draft-model=" + draft, "--draft-pool-tokens=" + most, "--pool-tokens=" + most}),
       HasSubstr("--target-model: " + model + ": there is not enough memory"));
-}
-
-TEST(BadFlagTest, OutOfRange) {
-  struct {
-    std::vector<std::string> flags;
-    std::string expected;
-  } const cases[] = {
-      {{"generate", "--prompt=x", "--top-pp=1"}, "--top-pp"},
-      {{"serve", "--target-model=x", "--threads=0"}, "--threads=0"},
-      {{"serve"}, "--target-model"},
-      {{"serve", "--target-model=x", "--listen=here"}, "here"},
-      {{"bench", "--repeats=0"}, "--repeats=0"},
-      {{"sing"}, "'sing'"},
-  };
-  for (const auto& test : cases) {
-    CommandResult result = RunCommand("tandem", test.flags);
-    EXPECT_EQ(result.exit_code, 2) << result.output;
-    EXPECT_THAT(result.output, AllOf(HasSubstr("error:"), HasSubstr(test.expected)));
-  }
 }
 
 // A port that is taken is told before anything is loaded: these models are not there.

@@ -137,21 +137,6 @@ TEST(CheckFlagsTest, EveryFlagTakesBothEndsOfItsRange) {
   }
 }
 
-TEST(CheckFlagsTest, UnderscoresAndLayers) {
-  for (const Binary& binary : Binaries()) {
-    ExpectTaken(binary, {"--admin_listen=127.0.0.1:0", "--check_flags", "--tls_key="});
-    ExpectTaken(binary, {"--grace=1s", "--grace=2s"});
-    const ScratchFolder folder;
-    WriteFile(folder.path() + "/one", "--tls_certificate=c\n--tls_key=k\n");
-    WriteFile(folder.path() + "/two", "--tls-key=\n");
-    const std::string one = "--flagfile=" + folder.path() + "/one";
-    const std::string two = "--flagfile=" + folder.path() + "/two";
-    ExpectTaken(binary, {one});
-    ExpectRefused(binary, {one, two}, {"--tls-certificate needs --tls-key"});
-    ExpectTaken(binary, {two, one});
-  }
-}
-
 TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
   for (const Binary& binary : Binaries()) {
     ExpectRefused(binary, {"--no-such-flag=1"}, {"unknown flag --no-such-flag"});
@@ -172,32 +157,6 @@ TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
     ExpectRefused(binary, {"--flagfile=" + folder.path() + "/flags"},
                   {folder.path() + "/flags:2: ", "--no-such-flag"});
   }
-}
-
-TEST(CheckFlagsTest, NumbersNameTheirRange) {
-  const auto refused = [](const Binary& binary, const std::string& flag, const Flags& values,
-                          const std::string& range) {
-    for (const std::string& value : values) {
-      ExpectRefused(binary, {absl::StrCat("--", flag, "=", value)},
-                    {absl::StrCat("--", flag, "=", value, ": must be a whole number, ", range)});
-    }
-  };
-  refused(Target(), "pass-rows", {"-1", "65537", "many", "1.5", "99999999999999999999"},
-          "0 to 65536");
-  refused(Target(), "max-sequences", {"-1", "0"}, "1 to 65536");
-  refused(Target(), "max-draft-tokens", {"-1", "65"}, "1 to 64");
-  refused(Target(), "prefill-rows", {"-1", "0"}, "1 to 65536");
-  refused(Target(), "threads", {"-1", "257"}, "1 to 256");
-  refused(Target(), "pool-tokens", {"-1", "4294967297"}, "0 to 4294967296");
-  refused(Draft(), "max-sequences", {"-1", "0"}, "1 to 65536");
-  refused(Draft(), "top-m", {"0", "65"}, "1 to 64");
-  refused(Draft(), "pass-rows", {"-1", "65537"}, "0 to 65536");
-  refused(Draft(), "threads", {"0"}, "1 to 256");
-  refused(Orchestrator(), "max-active-requests", {"-1", "0"}, "1 to 65536");
-  refused(Orchestrator(), "max-waiting-requests", {"-1", "16385"}, "0 to 16384");
-  refused(Orchestrator(), "max-open-calls", {"-1", "1048577"}, "0 to 1048576");
-  refused(Orchestrator(), "max-unread-bytes", {"1048575", "1099511627777"},
-          "1048576 to 1099511627776");
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {

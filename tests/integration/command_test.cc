@@ -20,7 +20,6 @@
 #include "tests/integration/process_cluster.h"
 #include "tests/support/json.h"
 #include "tests/support/paths.h"
-#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
@@ -47,38 +46,6 @@ class CommandTest : public ::testing::Test {
   Process server_;
   const std::string address_;
 };
-
-TEST_F(CommandTest, JsonLinesAddUpToTheFinalOne) {
-  CommandResult result =
-      RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30", "--format=json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.output;
-  std::string text;
-  std::vector<uint32_t> ids;
-  JsonValue final_line;
-  for (absl::string_view line : absl::StrSplit(result.output, '\n', absl::SkipEmpty())) {
-    const JsonValue json = ParseJson(line);
-    if (json.Has("final")) {
-      final_line = json;
-      continue;
-    }
-    EXPECT_TRUE(final_line.IsNull()) << "a delta after the end";
-    text += json["delta"].String().value();
-    for (uint32_t id : IdsOf(json["token_ids"])) ids.push_back(id);
-  }
-  EXPECT_EQ(final_line["text"].String(), text);
-  EXPECT_EQ(IdsOf(final_line["token_ids"]), ids);
-  EXPECT_EQ(final_line["usage"]["completion_tokens"].Number(), 30);
-  EXPECT_EQ(ids.size(), 30u);
-}
-
-TEST_F(CommandTest, TextAndItsSummary) {
-  CommandResult result =
-      RunCommand("tandem", Generate({"--temperature=0", "--max-tokens=30", "--draft-tokens=4"}));
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.output,
-              AllOf(HasSubstr(" the two were not so much"), HasSubstr("30 tokens (length) in "),
-                    HasSubstr("alpha-hat"), HasSubstr("│█")));
-}
 
 // The rows of a time line: what names a pass.
 size_t CountRows(absl::string_view picture) {
@@ -129,26 +96,6 @@ TEST_F(CommandTest, ATimelineShowsEveryRoundOfTheRecord) {
   EXPECT_NEAR(network, record["timing_ms"]["stages"]["network"].Number().value(), 0.001 * rounds);
 }
 
-TEST_F(CommandTest, InterruptCancels) {
-  // More tokens than it can write before the signal comes; its first text says that it runs.
-  Process client("tandem", Generate({"--max-tokens=1000", "--seed=3"}), "");
-  ASSERT_TRUE(WaitUntil([&] { return !client.Output().empty(); }));
-  client.Signal(SIGINT);
-  EXPECT_EQ(client.Wait(), 130) << client.Output();
-  EXPECT_THAT(client.Output(), HasSubstr("cancelled"));
-}
-
-TEST_F(CommandTest, BenchComparesAndPredicts) {
-  CommandResult result = RunCommand("tandem", {"bench", address_, "--prompts=2", "--repeats=1",
-                                               "--max-tokens=16", "--draft-tokens=4", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.output;
-  const JsonValue json = ParseJson(result.output.substr(result.output.find('{')));
-  EXPECT_EQ(json["pairs"].Number(), 2);
-  EXPECT_GT(json["ratio"]["median"].Number(), 0);
-  EXPECT_GT(json["predicted_ratio"].Number(), 0);
-  EXPECT_GT(json["tokens_per_target_pass"].Number(), 1);
-}
-
 TEST_F(CommandTest, BenchKeepsManyRunning) {
   CommandResult result =
       RunCommand("tandem", {"bench", address_, "--concurrency=1,4", "--modes=off,3", "--repeats=1",
@@ -191,38 +138,6 @@ TEST_F(CommandTest, WithoutAnExporterNothingIsTraced) {
   const CommandResult result = RunCommand("tandem", Generate({"--max-tokens=2", "--trace"}));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("not traced: this orchestrator exports no traces"));
-}
-
-// The exporter is there, but none of the requests is sampled unless it asks. Nobody listens at that
-// address: the spans are lost, and nothing else.
-TEST(TracedCommandTest, ARequestCanAskForItsTrace) {
-  setenv("OTEL_TRACES_EXPORTER", "otlp", /*overwrite=*/1);
-  setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9", 1);
-  setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio", 1);
-  setenv("OTEL_TRACES_SAMPLER_ARG", "0", 1);
-  Process server("tandem",
-                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
-                  absl::StrCat("--draft-model=", DemoDraft())},
-                 "port-file");
-  for (const char* name : {"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
-                           "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}) {
-    unsetenv(name);
-  }
-  const auto generate = [address = absl::StrCat("--orchestrator=127.0.0.1:", server.WaitForPort())](
-                            const std::string& flag) {
-    const CommandResult result =
-        RunCommand("tandem", {"generate", address, "--prompt=Once", "--max-tokens=2", flag});
-    EXPECT_EQ(result.exit_code, 0) << result.output;
-    return result.output;
-  };
-  EXPECT_THAT(generate("--temperature=0"), Not(HasSubstr("trace")));
-  EXPECT_THAT(generate("--trace"), ::testing::ContainsRegex("\n  trace [0-9a-f]{32}\n"));
-  EXPECT_THAT(generate("--traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
-              HasSubstr("\n  trace 4bf92f3577b34da6a3ce929d0e0e4736\n"));
-  EXPECT_THAT(generate("--traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"),
-              Not(HasSubstr("trace")));
-  server.Signal(SIGTERM);
-  EXPECT_EQ(server.Wait(), 0) << server.Output();
 }
 
 // The demo model with a tokenizer that has one id more than the model's embedding. Returns the

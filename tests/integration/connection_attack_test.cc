@@ -1,6 +1,4 @@
 // Connections without end: others are served meanwhile and afterwards, and memory stays bounded.
-#include <sys/resource.h>
-
 #include <string>
 #include <vector>
 
@@ -13,7 +11,6 @@
 namespace tandem::testing {
 namespace {
 
-constexpr uint64_t kDescriptors = 256;
 constexpr int kConnections = 600;
 
 class ConnectionAttackTest : public AttackTest {
@@ -23,20 +20,6 @@ class ConnectionAttackTest : public AttackTest {
                  absl::Seconds(10));
   }
 };
-
-TEST_F(ConnectionAttackTest, ThePortServesAgainAfterDescriptorsRanOut) {
-  Start({}, {{RLIMIT_NOFILE, kDescriptors}});
-  ASSERT_TRUE(ServesSoon()) << orchestrator_->Output();
-  {
-    std::vector<admin::PlainConnection> connections;
-    for (int i = 0; i < kConnections; ++i) connections.emplace_back(orchestrator_->port());
-    // What is kept in reserve answers whoever looks after the service.
-    EXPECT_TRUE(WaitUntil([&] { return Alive(); })) << orchestrator_->Output();
-    EXPECT_TRUE(orchestrator_->Says(0, {"connection_gave_way"}));
-  }
-  EXPECT_TRUE(ServesSoon()) << orchestrator_->Output();
-  EXPECT_TRUE(Alive());
-}
 
 TEST_F(ConnectionAttackTest, ConnectionsAreBoundedByTheFlag) {
   Start({"--max-connections=50"});

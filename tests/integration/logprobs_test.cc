@@ -159,14 +159,5 @@ INSTANTIATE_TEST_SUITE_P(Rules, LogprobsTest,
                                            Case{"CoupledP", v1::RULE_COUPLED, true}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(NoLogprobsTest, NoneComeUnlessAskedFor) {
-  InProcessCluster cluster(DemoOptions());
-  const Reply reply = Send(cluster.channel(), GreedyRequest(std::vector<uint32_t>{263, 793}, 8, 4));
-  ASSERT_TRUE(reply.status.ok()) << reply.status;
-  EXPECT_TRUE(reply.samples[0].logprobs.empty());
-  EXPECT_TRUE(reply.samples[0].top_logprobs.empty());
-  EXPECT_TRUE(reply.prompt.ids.empty());
-}
-
 }  // namespace
 }  // namespace tandem::testing::logprobs_test

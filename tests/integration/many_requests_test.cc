@@ -11,53 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/held_call.h"
 #include "tests/integration/many_requests.h"
 #include "tests/integration/requests.h"
-#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
-
-using ::testing::HasSubstr;
-
-TEST(ManyRequests, SixtyFourAtOnceGiveTheIdsThatEachGivesAlone) {
-  CountedCluster many;
-  InProcessCluster& cluster = *many.cluster;
-  const std::vector<v1::GenerateRequest> requests = MixedRequests(cluster.tokenizer(), 64);
-  const std::vector<Reply> replies = SendAll(cluster.channel(), requests, 64);
-
-  const std::unique_ptr<model::LanguageModel> alone = LoadModel(DemoTarget());
-  uint64_t rounds = 0;
-  uint64_t sequences = 0;
-  uint64_t rows = 0;
-  uint64_t accepted = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    SCOPED_TRACE(i);
-    ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
-    EXPECT_EQ(replies[i].ids, GreedyAlone(*alone, PromptOf(requests[i]), requests[i].max_tokens(),
-                                          cluster.tokenizer().vocabulary_size()));
-    const v1::AcceptanceRecord& record = replies[i].record();
-    rounds += record.rounds();
-    sequences += record.batch_sequences();
-    rows += record.batch_rows();
-    accepted += record.accepted_tokens();
-    EXPECT_GE(record.batch_sequences(), record.rounds());
-    EXPECT_GE(record.batch_rows(), record.batch_sequences());
-  }
-  EXPECT_GT(accepted, 0u) << "no draft took part: this would show nothing";
-  const double mean_batch = static_cast<double>(sequences) / static_cast<double>(rounds);
-  EXPECT_GT(mean_batch, 2.0);
-  RecordProperty("mean_batch", absl::StrCat(mean_batch));
-  std::printf("mean batch %.1f sequences, %.1f rows; %d target caches at once\n", mean_batch,
-              static_cast<double>(rows) / static_cast<double>(rounds),
-              many.target_caches.max_live.load());
-  many.ExpectNothingHeld();
-}
 
 // Half of them are cancelled in mid-stream, each after another number of deltas.
 void SendAndCancelHalf(const InProcessCluster& cluster, uint32_t seed) {
@@ -118,43 +79,6 @@ TEST(ManyRequests, MoreThanThePlacesAndTheSlotsAllFinish) {
   }
   EXPECT_GE(waited, 10);
   EXPECT_LE(many.target_caches.max_live, 3);
-  many.ExpectNothingHeld();
-}
-
-TEST(ManyRequests, AClientThatDoesNotReadStallsNobodyAndGetsItsTextLater) {
-  ClusterOptions options = DemoOptions();
-  options.loop.max_undelivered_tokens = 32;
-  options.loop.close_after = absl::Milliseconds(50);
-  CountedCluster many(std::move(options));
-  InProcessCluster& cluster = *many.cluster;
-  const v1::GenerateRequest long_one = GreedyRequest({263, 793, 286}, 900, 4);
-  HeldCall slow(NarrowChannel(cluster.port(), 512), long_one, {.read_first = 2});
-  ASSERT_TRUE(WaitUntil([&] { return slow.started(); }));
-
-  const std::vector<v1::GenerateRequest> requests = MixedRequests(cluster.tokenizer(), 8);
-  const std::vector<Reply> others = SendAll(cluster.channel(), requests, 8);
-  const std::unique_ptr<model::LanguageModel> alone = LoadModel(DemoTarget());
-  const uint32_t vocabulary_size = cluster.tokenizer().vocabulary_size();
-  for (size_t i = 0; i < requests.size(); ++i) {
-    ASSERT_TRUE(others[i].status.ok()) << others[i].status;
-    EXPECT_EQ(others[i].ids, GreedyAlone(*alone, PromptOf(requests[i]), requests[i].max_tokens(),
-                                         vocabulary_size));
-  }
-  // It stands still in mid-text, and holds nothing at the services meanwhile.
-  EXPECT_TRUE(cluster.AllFreed());
-  EXPECT_EQ(cluster.orchestrator().active_requests(), 1u);
-  EXPECT_FALSE(slow.done());
-
-  const Reply& reply = slow.Wait();  // reads on
-  ASSERT_TRUE(reply.status.ok()) << reply.status;
-  const std::vector<uint32_t> whole =
-      GreedyAlone(*alone, PromptOf(long_one), long_one.max_tokens(), vocabulary_size);
-  EXPECT_EQ(reply.ids, whole);
-  auto text = cluster.tokenizer().Decode(whole);
-  ASSERT_TRUE(text.ok());
-  EXPECT_THAT(*text, HasSubstr(reply.text));
-  EXPECT_GT(reply.text.size(), text->size() / 2);
-  EXPECT_GE(reply.record().target_replays(), 1u) << "its sequences were filled again";
   many.ExpectNothingHeld();
 }
 

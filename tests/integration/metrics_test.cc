@@ -9,18 +9,15 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
-#include "tests/integration/held_call.h"
 #include "tests/integration/many_requests.h"
 #include "tests/integration/requests.h"
 #include "tests/integration/scraper.h"
 #include "tests/orchestrator/metrics/identities.h"
 #include "tests/support/log_lines.h"
-#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
@@ -189,60 +186,6 @@ TEST(Metrics, SumsAreWhatClientsWereTold) {
   EXPECT_EQ(after->Sum("tandem:peer_up"), 2);
   EXPECT_EQ(after->families.at("tandem:build_info").samples[0].labels.at("service"),
             "orchestrator");
-}
-
-// Cancelled calls have no last message; the log has a line for each.
-TEST(Metrics, WithCancelledCallsSumsAreWhatTheLogSays) {
-  const LogRecorder log;
-  ClusterOptions options = Steady();
-  options.max_active_requests = 4;  // so that some wait
-  InProcessCluster cluster(std::move(options));
-  const AdminOf admin([&] { return cluster.orchestrator().MetricsText(); });
-  Scraper scraper(admin.port(), Judge);
-  RunClients([&](int, std::mt19937& random) {
-    for (int i = 0; i < kRequestsEach; ++i) {
-      HeldCallOptions held;
-      if (random() % 2 == 0) held.cancel_after_deltas = random() % 6;
-      HeldCall call(cluster.channel(), RandomRequest(random), held);
-      if (random() % 8 == 0) call.Cancel();
-      call.Wait();
-    }
-  });
-  // A client that went away hears of the end before the orchestrator does.
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().active_requests() == 0; }));
-  ASSERT_EQ(cluster.orchestrator().waiting_requests(), 0u);
-  const absl::StatusOr<Scrape> after = ScrapePort(admin.port());
-  EXPECT_THAT(scraper.Stop(), IsEmpty());
-  EXPECT_GT(scraper.scrapes(), 20) << "this would show little";
-  ASSERT_TRUE(after.ok()) << after.status();
-  EXPECT_THAT(Judge(*after), IsEmpty());
-
-  std::map<std::string, double> sums;
-  std::map<std::string, double> statuses;
-  for (const LogLine& line : log.Of("request")) {
-    ++statuses[line.fields.at("status")];
-    for (const char* field :
-         {"rounds", "draft_tokens", "accepted_tokens", "output_tokens", "replays"}) {
-      const auto it = line.fields.find(field);
-      double value = 0;
-      if (it == line.fields.end()) continue;
-      ASSERT_TRUE(absl::SimpleAtod(it->second, &value)) << line.text;
-      sums[field] += value;
-    }
-  }
-  EXPECT_EQ(after->Sum("tandem:rounds_total"), sums["rounds"]);
-  EXPECT_EQ(after->Sum("tandem:spec_decode_num_draft_tokens_total"), sums["draft_tokens"]);
-  EXPECT_EQ(after->Sum("tandem:spec_decode_num_accepted_tokens_total"), sums["accepted_tokens"]);
-  EXPECT_EQ(after->Sum("tandem:generation_tokens_total"), sums["output_tokens"]);
-  EXPECT_EQ(after->Sum("tandem:target_replays_total"), sums["replays"]);
-  EXPECT_EQ(after->Sum("tandem:request_success_total"), statuses["OK"]);
-  EXPECT_EQ(
-      after->Value("tandem:request_failure_total", {{"code", "CANCELLED"}, {"cause", "client"}}),
-      statuses["CANCELLED"]);
-  EXPECT_GT(statuses["OK"], 0);
-  EXPECT_GT(statuses["CANCELLED"], 0) << "none was cancelled: this would show less";
-  EXPECT_EQ(after->Value("tandem:num_requests_running"), 0);
-  EXPECT_EQ(after->Value("tandem:num_requests_waiting"), 0);
 }
 
 }  // namespace

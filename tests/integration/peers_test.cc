@@ -113,24 +113,6 @@ class PeersTest : public ::testing::Test {
   ProcessCluster first_;
 };
 
-TEST_F(PeersTest, TheLoadIsSpread) {
-  uint32_t sequences[4] = {};
-  SendWhile([&] {
-    for (int peer = 0; peer < 4; ++peer) sequences[peer] = Describe(peer).sequences();
-  });
-  for (int peer = 0; peer < 4; ++peer) EXPECT_GE(sequences[peer], 1u) << "peer " << peer;
-  EXPECT_LE(sequences[0] + sequences[1], kRequests);
-  for (int peer = 0; peer < 4; ++peer) {
-    const v1::Peer described = Describe(peer);
-    EXPECT_EQ(described.role(), peer < 2 ? v1::Peer::ROLE_TARGET : v1::Peer::ROLE_DRAFT);
-    EXPECT_TRUE(described.ready()) << described.problem();
-    EXPECT_FALSE(described.welcome().model_id().empty());
-    EXPECT_TRUE(described.has_load());
-  }
-  EXPECT_EQ(Describe(0).address(), first_.target_address());
-  EXPECT_EQ(Describe(3).address(), second_.draft_address());
-}
-
 TEST_F(PeersTest, ATargetThatIsKilledChangesNoId) {
   uint32_t concerned = 0;
   const std::vector<Reply> replies = SendWhile([&] {
@@ -150,28 +132,6 @@ TEST_F(PeersTest, ATargetThatIsKilledChangesNoId) {
   uint32_t back = 0;
   SendWhile([&] { back = Describe(0).sequences(); });
   EXPECT_GE(back, 1u);
-}
-
-TEST_F(PeersTest, ADraftThatIsKilledChangesNoIdAndTheOtherTakesItsPlace) {
-  uint32_t concerned = 0;
-  const std::vector<Reply> replies = SendWhile([&] {
-    concerned = Describe(2).sequences();
-    first_.draft().Kill();
-  });
-  EXPECT_GE(concerned, 1u);
-  uint32_t reconnections = 0;
-  for (const Reply& reply : replies) {
-    EXPECT_GT(reply.record().accepted_tokens(), 0u);
-    reconnections += reply.record().draft_reconnections();
-  }
-  EXPECT_GE(reconnections, 1u);
-  EXPECT_FALSE(Describe(2).ready());
-  EXPECT_TRUE(Describe(3).ready()) << Describe(3).problem();
-  // The next requests have a draft from their beginning on, all of them.
-  for (const Reply& reply : SendWhile([] {})) {
-    EXPECT_GT(reply.record().accepted_tokens(), reply.record().rounds() / 4)
-        << reply.record().DebugString();
-  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -16,10 +15,8 @@
 #include "tests/support/timed_model.h"
 #include "tests/support/wait.h"
 
-namespace tandem::testing {
+namespace tandem::testing::room_test {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr uint32_t kLetters = 12;
 constexpr int64_t kPool = 512;
@@ -101,40 +98,5 @@ TEST(RoomTest, ARequestOfThePoolsSizeIsServedInItsTurn) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-TEST(RoomTest, AnotherOrchestratorsShortRequestsLetItInToo) {
-  InProcessCluster cluster(SmallPool());
-  Front other(FrontOptions(cluster));
-  Crowd crowd(cluster.channel());
-  EXPECT_LE(crowd.CameAfterAndWereServedBefore(other.channel()), kClients);
-  crowd.End();
-  EXPECT_EQ(crowd.failed(), 0);
-}
-
-TEST(RoomTest, WhatNeverFitsIsRefusedWithTheNumbers) {
-  InProcessCluster cluster(SmallPool());
-  v1::GenerateRequest request = GreedyRequest(kPrompt, kPool - 1, /*draft_tokens=*/0);
-  const Reply refused = Send(cluster.channel(), request);
-  EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument) << refused.status;
-  EXPECT_THAT(
-      std::string(refused.status.message()),
-      HasSubstr("at most 510 can follow: this model's maximum context length is 512 tokens"));
-  request.set_max_tokens(kPool - 2);
-  const Reply whole = Send(cluster.channel(), request);
-  EXPECT_TRUE(whole.status.ok()) << whole.status;
-  EXPECT_EQ(whole.ids.size(), static_cast<size_t>(kPool) - 2);
-}
-
-TEST(RoomTest, WithoutALengthTheServersDefaultIsReserved) {
-  ClusterOptions options = SmallPool();
-  options.default_max_tokens = 100;
-  InProcessCluster cluster(std::move(options));
-  const Reply reply =
-      Send(cluster.channel(), GreedyRequest(kPrompt, /*max_tokens=*/0, /*draft_tokens=*/0));
-  ASSERT_TRUE(reply.status.ok()) << reply.status;
-  EXPECT_EQ(reply.started.max_tokens(), 100u);
-  EXPECT_EQ(reply.ids.size(), 100u);
-  EXPECT_EQ(reply.last.finish_reason(), v1::FINISH_REASON_LENGTH);
-}
-
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::testing::room_test

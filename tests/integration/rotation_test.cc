@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +23,6 @@
 namespace tandem::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using Flags = std::vector<std::string>;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -164,77 +162,6 @@ TEST_F(RotationTest, FileByFile) {
   for (const std::string& failure : load_->failures()) {
     EXPECT_THAT(failure, HasSubstr("UNAUTHENTICATED"));
   }
-}
-
-// As Kubernetes does it: NAME is a link to ..data/NAME, and ..data a link to a folder; a new folder
-// is made, and the link replaced by renaming, so all files change in one moment.
-class MountedTest : public RotationTest {
- protected:
-  // What the secret has from now on.
-  void Mount(const std::string& certificates, const std::string& trust, const std::string& tokens,
-             const std::string& mine) {
-    const std::string version = absl::StrCat("..", ++version_);
-    fs::create_directories(files_.Path(version));
-    std::vector<std::string> names = {"trust.pem", "tokens", "mine"};
-    for (const char* name : {"orchestrator", "draft", "target", "client"}) {
-      for (const char* kind : {".pem", ".key"}) {
-        names.push_back(absl::StrCat(name, kind));
-        fs::copy_file(certificates + "/" + names.back(), files_.Path(version + "/" + names.back()));
-      }
-    }
-    WriteFile(files_.Path(version + "/trust.pem"), trust);
-    WriteFile(files_.Path(version + "/tokens"), tokens);
-    WriteFile(files_.Path(version + "/mine"), mine);
-    fs::create_symlink(version, files_.Path("..data_tmp"));
-    fs::rename(files_.Path("..data_tmp"), files_.Path("..data"));
-    for (const std::string& name : names) {
-      if (version_ == 1) fs::create_symlink("..data/" + name, files_.Path(name));
-    }
-    if (version_ > 1) fs::remove_all(files_.Path(absl::StrCat("..", version_ - 1)));
-  }
-
-  int version_ = 0;
-};
-
-TEST_F(MountedTest, AnotherAuthorityByOverlap) {
-  const std::string first = folder_.path() + "/first", second = folder_.path() + "/second";
-  MakeCertificates(first);
-  MakeCertificates(second);
-  AddSecrets(first);
-  AddSecrets(second);
-  const std::string old_ca = ReadFile(first + "/ca.pem"), new_ca = ReadFile(second + "/ca.pem");
-  const std::string both = absl::StrCat(kOld, "\n", kNew, "\n");
-  Mount(first, old_ca, kOld, kOld);
-  ASSERT_NO_FATAL_FAILURE(Begin());
-
-  Mount(first, old_ca + new_ca, both, kOld);  // everybody trusts both …
-  for (const Service* service : {target_.get(), draft_.get(), orchestrator_.get()}) {
-    EXPECT_TRUE(service->Says(0, {"certificate_replaced"})) << service->Output();
-  }
-  load_->GoOn();
-  Mount(second, old_ca + new_ca, both, kNew);  // … before anybody shows one of the new
-  ExpectInForce();
-  load_->GoOn();
-  // In force for new connections of who trusts only the new one; the old one's go on until it is
-  // taken away.
-  Files former{folder_.path() + "/former"};
-  fs::copy(first, former.folder);
-  WriteFile(former.Path("trust.pem"), old_ca + new_ca);
-  WriteFile(former.Path("mine"), kNew);
-  EXPECT_EQ(Generate(orchestrator_->address(), former.Client()).exit_code, 0);
-  Mount(second, new_ca, kNew, kNew);
-  CommandResult refused;
-  EXPECT_TRUE(WaitUntil([&] {
-    refused = Generate(orchestrator_->address(), former.Client());
-    return refused.exit_code != 0;
-  }));
-  EXPECT_THAT(refused.output, HasSubstr("UNAVAILABLE"));
-  EXPECT_TRUE(orchestrator_->Says(0, {"handshake_failed", "certificate verify failed"}))
-      << orchestrator_->Output();
-  WriteFile(files_.Path("former"), kOld);
-  EXPECT_THAT(Generate(orchestrator_->address(), files_.Client("former")).output,
-              HasSubstr("UNAUTHENTICATED"));
-  ExpectNothingFailed();
 }
 
 }  // namespace

@@ -152,19 +152,6 @@ TEST_F(SecurityTest, BetweenTheOrchestratorAndItsPeers) {
   ExpectWorks(Orchestrator(right().Peers("orchestrator")), {});
 }
 
-TEST_F(SecurityTest, TlsTowardsPlaintextPeers) {
-  Service& plain_target = Start("target", {});
-  Service& plain_draft = Start("draft", {});
-  Service& orchestrator = Orchestrator(right().Peers("orchestrator"), plain_target, plain_draft);
-  for (const Service* peer : {&plain_target, &plain_draft}) {
-    EXPECT_TRUE(
-        orchestrator.Says(0, {"handshake_failed", "to=ipv4:" + peer->address(), "plaintext"}))
-        << orchestrator.Output();
-  }
-  ExpectRefused(orchestrator, {}, "no target is ready", {"target " + plain_target.address()});
-  ExpectWorks(Orchestrator({}, plain_target, plain_draft), {});
-}
-
 // A start with one is refused by name; one that expires while its service runs is told at the
 // moment.
 TEST_F(SecurityTest, ExpiredCertificatesOfServers) {

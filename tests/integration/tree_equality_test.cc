@@ -250,16 +250,6 @@ TEST_P(TreeEqualityTest, WithChainsThatDoubtEnds) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-TEST_P(TreeEqualityTest, AfterAReplayOnTheTarget) {
-  InProcessCluster cluster(BehindProxies(WithPlanted()));
-  bool done = false;
-  const Reply reply = Send(cluster.channel(), Request(4, 16), [&](const Reply& so_far) {
-    if (so_far.ids.size() >= 30 && !std::exchange(done, true)) target_proxy_->Reset();
-  });
-  ExpectSameText(reply);
-  EXPECT_GE(reply.record().target_replays(), 1u) << reply.record().DebugString();
-}
-
 // A draft model's trees: each peer is lost in mid-text, and the draft model's new cache and the target's go
 // on from the whole prefix.
 TEST_P(TreeEqualityTest, TreesOfAModelAfterEachPeerWasLost) {

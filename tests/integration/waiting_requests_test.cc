@@ -1,7 +1,6 @@
 // Requests that cannot run yet wait in order, are told why when they wait in vain, and leave when
 // they are cancelled; one that never reads gives its place up.
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,6 @@
 namespace tandem::testing {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -72,53 +70,6 @@ TEST(WaitingRequests, HigherPrioritiesAreAdmittedFirstThenTheOrderOfArrival) {
     EXPECT_LE(reply.last.timing().admission_us(), reply.last.timing().first_token_us());
   }
   EXPECT_THAT(admitted, ElementsAre(2, 5, 1, 4, 0, 3));
-}
-
-TEST(WaitingRequests, AShortDeadlineAFullLineAndBadInputAreAnsweredInTheirWays) {
-  InProcessCluster cluster(OnePlace(2));
-  Holder holder(cluster);
-  const v1::GenerateRequest request = GreedyRequest({263, 793, 286}, 8, 2);
-  HeldCall first(cluster.channel(), request);
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }));
-  HeldCall second(cluster.channel(), request, {.timeout = absl::Seconds(2)});
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 2; }));
-
-  const Reply refused = Send(cluster.channel(), request);
-  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.status.message(), HasSubstr("2 wait: the line is full"));
-  v1::GenerateRequest bad = request;
-  bad.set_priority(11);
-  EXPECT_EQ(Send(cluster.channel(), bad).status.code(), absl::StatusCode::kInvalidArgument)
-      << "bad input is told at once, line or no line";
-
-  EXPECT_EQ(second.Wait().status.code(), absl::StatusCode::kResourceExhausted)
-      << second.Wait().status;
-  EXPECT_THAT(second.Wait().status.message(),
-              AllOf(HasSubstr("waited"), HasSubstr("requests ahead of it: 1")));
-  EXPECT_FALSE(second.started());
-
-  HeldCall third(cluster.channel(), request);
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 2; }));
-  third.Cancel();
-  EXPECT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }))
-      << "a cancelled one leaves the line at once";
-  EXPECT_EQ(third.Wait().status.code(), absl::StatusCode::kCancelled);
-  holder.End();
-  EXPECT_TRUE(first.Wait().status.ok()) << first.Wait().status;
-}
-
-TEST(WaitingRequests, ADrainSendsThoseThatWaitElsewhereAtOnce) {
-  InProcessCluster cluster(OnePlace(4));
-  Holder holder(cluster);
-  HeldCall waiting(cluster.channel(), GreedyRequest({263, 793, 286}, 8, 2));
-  ASSERT_TRUE(WaitUntil([&] { return cluster.orchestrator().waiting_requests() == 1; }));
-  std::thread drain([&] { cluster.orchestrator().Drain(absl::Minutes(5)); });
-  EXPECT_EQ(waiting.Wait().status.code(), absl::StatusCode::kUnavailable)
-      << "and not only when the grace for those that run is over";
-  EXPECT_THAT(waiting.Wait().status.message(), HasSubstr("ask another one"));
-  EXPECT_EQ(cluster.orchestrator().active_requests(), 1u);
-  holder.End();
-  drain.join();
 }
 
 TEST(WaitingRequests, OneThatNeverReadsIsAbortedAndFreesItsPlace) {
