@@ -129,16 +129,6 @@ class ServicesTest(unittest.TestCase):
                         await client.detokenize(tokens.token_ids))
         self.assertEqual(asyncio.run(ask()), ((model,), tokens, PROMPT))
 
-    def test_a_request_has_the_names_that_its_client_gave(self):
-        result = self.client.generate(PROMPT, max_tokens=1, request_id="mine-7", user="some body")
-        self.assertEqual(result.started.request_id, "mine-7")
-
-        def line():
-            found = [one for one in self.served.process.output().splitlines() if " id=mine-7 " in one]
-            assert found, "no line yet"
-            return found[0]
-        self.assertIn(' user="some body"', eventually(line))
-
     def test_a_conversation_is_that_of_http(self):
         status, http = self.served.post("/v1/chat/completions", {
             "messages": MESSAGES, "max_completion_tokens": 16, "seed": 7, "temperature": 0.8, "return_token_ids": True})
@@ -167,17 +157,6 @@ class ServicesTest(unittest.TestCase):
                 self.assertEqual(list(self.client.tokenize(messages).token_ids),
                                  self.served.post("/tokenize", {"messages": plain})[1]["tokens"])
 
-    def test_many_at_once_with_asyncio(self):
-        async def all_of_them():
-            async with AsyncClient(self.address) as client:
-                return await asyncio.gather(*(
-                    client.generate(PROMPT, max_tokens=12, seed=i % 3, temperature=1.0) for i in range(12)))
-        results = asyncio.run(all_of_them())
-        for i, result in enumerate(results):
-            self.assertEqual(result.token_ids, results[i % 3].token_ids)
-        self.assertEqual(self.client.generate(PROMPT, max_tokens=12, seed=2, temperature=1.0).token_ids,
-                         results[2].token_ids)
-
     def check_freed(self, leave):
         """Whoever leaves in mid-stream frees its sequences: only the rounds follow that pass until the news arrives."""
         leave()
@@ -202,24 +181,6 @@ class ServicesTest(unittest.TestCase):
                 with self.assertRaises(asyncio.CancelledError):
                     await task
         self.check_freed(lambda: asyncio.run(leave()))
-
-    def test_a_deadline_is_kept(self):
-        with self.assertRaises(tandem_client.DeadlineExceeded) as raised:
-            self.client.generate(PROMPT, timeout=0.2, **LONG)
-        if raised.exception.partial is not None:
-            self.assertLess(raised.exception.partial.usage.completion_tokens, 8 * 900)
-        eventually(self.served.check_idle)
-
-    def test_what_is_wrong_is_named(self):
-        for prompt, options, word in (
-                (PROMPT, {"temperature": 101}, "temperature"), (PROMPT, {"samples": 17}, "samples"), ("", {}, "text"),
-                (PROMPT, {"max_tokens": 10**6}, "max_tokens"), (PROMPT, {"drafter": "x"}, "drafter"),
-                ([10**6], {}, "ids"), ([{"role": "stranger", "content": "x"}], {}, "messages"),
-                (PROMPT, {"output_prefix_ids": [260], "samples": 2}, "output_prefix_ids")):
-            with self.subTest(word), self.assertRaisesRegex(tandem_client.InvalidRequest, word) as raised:
-                self.client.generate(prompt, **options)
-            (field,) = raised.exception.fields
-            self.assertIn("conversation" if word == "messages" else word, field)
 
     def test_a_lost_orchestrator_changes_no_id(self):
         options = {**LONG, "samples": 2, "max_tokens": 400}

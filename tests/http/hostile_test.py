@@ -1,6 +1,7 @@
 """What nobody should send, at the real port: refused with its status or closed, and nothing is left behind.
 
-TANDEM_HOSTILE_SECONDS: random requests go on for so long, and who is slow is waited for (`scripts/test --full`).
+TANDEM_HOSTILE_SECONDS: random requests go on for so long (`scripts/test --full`). Each kind of wrong request by itself:
+tests/common/http.
 """
 
 import json
@@ -20,8 +21,6 @@ os.environ.update(MALLOC_ARENA_MAX="1", MALLOC_MMAP_THRESHOLD_="65536", MALLOC_T
 SECONDS = float(os.environ.get("TANDEM_HOSTILE_SECONDS", 0))
 BODY = json.dumps({"prompt": PROMPT}).encode()
 CLOSE = "Connection: close"
-MAX_BODY = 8 << 20
-MAX_BODIES = 256 << 20  # of all of them together, --max-unchecked-mib
 # Of what is no request, or a wrong one. Never a fault of the server's.
 REFUSALS = {400, 403, 404, 405, 408, 413, 415, 417, 431, 501, 505}
 JSON = "Content-Type: application/json"
@@ -98,56 +97,6 @@ class HostileTest(unittest.TestCase):
                     self.assertIn(b"Connection: close", head)
                     self.assertTrue(json.loads(body)["error"]["message"])
 
-    def test_what_is_no_request_is_refused_and_ends_the_connection(self):
-        deep = "".join(f"A{i}: b\r\n" for i in range(101)).strip()
-        self.check({
-            request(BODY, "Transfer-Encoding: chunked"): [400],
-            request(BODY, f"Content-Length: {len(BODY)}"): [400],
-            request(BODY, f"Content-Length: {len(BODY) + 1}"): [400],
-            request(BODY, "Content-Length: -1", length=False): [400],
-            request(BODY, "Content-Length: 1e1", length=False): [400],
-            request(BODY, f"Content-Length: {1 << 70}", length=False): [400],
-            request(BODY, "Transfer-Encoding: gzip, chunked", length=False): [501],
-            request(BODY, "Transfer-Encoding: chunked", "Transfer-Encoding: identity", length=False): [501],
-            request(b"zz\r\n", "Transfer-Encoding: chunked", length=False): [400],
-            request(b"ffffffffffffffffff\r\n", "Transfer-Encoding: chunked", length=False): [400],
-            request(b"", f"Content-Length: {MAX_BODY + 1}", length=False): [413],
-            request(b"%x\r\n" % (MAX_BODY + 1), "Transfer-Encoding: chunked", length=False): [413],
-            request(BODY, "A: \0"): [400], request(BODY, "A\0: b"): [400], request(BODY, "A: b\rC: d"): [400],
-            request(BODY, line="POST /toke\0nize HTTP/1.1"): [400], request(BODY, line="POST /\xff HTTP/1.1"): [400],
-            request(BODY, line="POST /tokenize"): [400], request(BODY, line="POST /tokenize HTTP/2.0"): [505],
-            request(BODY, host=""): [400], request(BODY, "Host: y"): [400], request(BODY, " folded"): [400],
-            request(BODY, "Expect: more"): [417],
-            request(BODY, f"A: {'x' * 20000}"): [431], request(BODY, deep): [431], b"GET /" + b"x" * 20000: [431],
-            request().replace(b"\r\n", b"\n"): [400], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n": [400],
-            b"\0" * 100 + b"\r\n\r\n": [400],
-        })
-
-    def test_bodies_that_make_no_sense_are_refused(self):
-        bodies = [BODY[:length] for length in range(len(BODY))]
-        bodies += [b'{"prompt": "%s"}' % text for text in (
-            b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\\ud800", b"\\udc00x", b"\0",
-            b"\n", b"\\x")]
-        bodies += [b"[" * depth + b"]" * depth for depth in (33, 100_000)]
-        bodies += [b'{"prompt": ' * depth + b"1" + b"}" * depth for depth in (33, 100_000)]
-        bodies += [b"[]", b'"x"', b"null", b"{}{}", b"{} x", b'{"prompt": NaN}', b'{"prompt": "x", "prompt": 1e999}',
-                   b"\xef\xbb\xbf" + BODY + b"x", b"\0" + BODY, b'{"prompt": [1e5, -1]}', b'{"prompt": {"prompt": "x"}}']
-        cases = {request(body, CLOSE): [400] for body in bodies}
-        self.check(cases)
-        self.check({request(body, CLOSE, line="POST /v1/completions HTTP/1.1"): [400] for body in bodies[-25:]})
-
-    def test_a_request_is_the_same_wherever_it_is_cut(self):
-        (whole,) = exchange(self.served.http_port, [request(BODY, CLOSE)], 60)
-        self.assertEqual(statuses(whole), [200])
-        for data in (request(BODY, CLOSE), chunked(BODY, 5, CLOSE)):
-            position = iter(range(1, len(data)))
-
-            def cut(data, position=position):
-                at = next(position)
-                return [data[:at], data[at:]]
-            answers = exchange(self.served.http_port, [data] * (len(data) - 1), 60, cut)
-            self.assertEqual(set(answers), {whole})
-
     def test_pipelined_requests_are_answered_in_their_order_up_to_the_first_wrong_one(self):
         ones = [request(json.dumps({"prompt": "x" * i}).encode()) for i in range(1, 101)]
         (answer,) = exchange(self.served.http_port, [b"".join(ones) + request(BODY, CLOSE)], 60)
@@ -177,55 +126,6 @@ class HostileTest(unittest.TestCase):
             request(b"", CLOSE, line="GET /health HTTP/1.1", host="Host: anything", kind=""): [200],
             request(b"", CLOSE, line="GET / HTTP/1.1", kind=""): [200],
         })
-
-    def test_bodies_that_stop_hold_up_nobody(self):
-        almost = b" " * (MAX_BODY - len(BODY)) + BODY
-        stopped = []
-        try:
-            for _ in range(MAX_BODIES // MAX_BODY + 2):
-                stopped.append(socket.create_connection(("127.0.0.1", self.served.http_port), timeout=60))
-                stopped[-1].sendall(request(almost)[:-1])
-            for body in (BODY, b" " * (2 << 20) + BODY):
-                self.check({request(body, CLOSE): [200]})
-        finally:
-            for connection in stopped:
-                connection.close()
-
-    def test_extensions_of_chunks_have_a_bound(self):
-        body = b" " * 1000 + BODY
-        extension = b"x" * 250
-        chunks = b"".join(b"1;%s\r\n%c\r\n" % (extension, byte) for byte in body)
-        self.check({
-            request(chunks + b"0\r\n\r\n", "Transfer-Encoding: chunked", CLOSE, length=False): [400],
-            chunked(body, 1, CLOSE): [200],
-        })
-
-    def test_who_is_slow_holds_up_nobody_and_is_ended(self):
-        head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nA: "
-        slow = [socket.create_connection(("127.0.0.1", self.served.http_port), timeout=60) for _ in range(200)]
-        try:
-            for i, connection in enumerate(slow):
-                connection.sendall(head[:1 + i % len(head)])
-            status, _ = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2})
-            self.assertEqual(status, 200)
-            if SECONDS == 0:
-                return  # common/http's own test has less patience
-            for _ in range(14):  # a byte now and then does not help
-                time.sleep(1)
-                for connection in slow[::2]:
-                    try:
-                        connection.sendall(b"x")
-                    except OSError:
-                        pass  # ended already
-            for connection in slow:
-                try:
-                    answer = connection.recv(4096)
-                except ConnectionError:
-                    continue  # its last byte came after the end
-                self.assertIn(statuses(answer), ([], [408]), answer)
-        finally:
-            for connection in slow:
-                connection.close()
 
     def test_nothing_is_left_of_random_requests_and_large_ones(self):
         rng = random.Random(20)

@@ -216,62 +216,6 @@ class OpenAi(unittest.TestCase):
             if not token.startswith("bytes:") and not token.startswith("<"):
                 self.assertEqual(text[offset:offset + len(token)], token[:len(text) - offset])
 
-    def test_offsets_are_those_of_the_text_that_was_sent(self):
-        # Tokens of bytes that make no character, and of half ones; then a stop string, of which nothing is sent.
-        odd = {"temperature": 5, "max_tokens": 200, "n": 4, "extra_body": {"ignore_eos": True}}
-        for options in (odd, {"temperature": 0, "max_tokens": 24, "stop": ["e c", "was"]}):
-            for stream in (False, True):
-                answer = self.client.completions.create(model="target", prompt=PROMPT, logprobs=1, seed=3,
-                                                        stream=stream, **options)
-                texts, tokens, offsets = [""] * 4, [[] for _ in range(4)], [[] for _ in range(4)]
-                for event in answer if stream else [answer]:
-                    for choice in event.choices:
-                        texts[choice.index] += choice.text
-                        if choice.logprobs:
-                            tokens[choice.index] += choice.logprobs.tokens
-                            offsets[choice.index] += choice.logprobs.text_offset
-                            for token, top in zip(choice.logprobs.tokens, choice.logprobs.top_logprobs):
-                                self.assertIn(token, top, "the sampled token is there")
-                for text, its, where in zip(texts, tokens, offsets):
-                    at = 0
-                    for token, offset in zip(its, where):
-                        self.assertLessEqual(at, offset)
-                        self.assertLessEqual(offset, len(text))
-                        at = offset
-                        if not token.startswith("bytes:") and not token.startswith("<"):
-                            self.assertEqual(text[offset:offset + len(token)], token[:len(text) - offset])
-
-    def test_an_echo_stands_before_the_text(self):
-        plain = self.complete().choices[0].text
-        self.assertEqual(self.complete(echo=True).choices[0].text, PROMPT + plain)
-        text = "".join(event.choices[0].text for event in self.complete(echo=True, stream=True) if event.choices)
-        self.assertEqual(text, PROMPT + plain)
-
-    def test_a_prompt_of_ids(self):
-        answer = self.client.completions.create(model="target", prompt=[260, 261, 262], max_tokens=3)
-        self.assertEqual(answer.usage.prompt_tokens, 3)
-
-    def test_a_default_length_is_less_where_there_is_less_room(self):
-        context = self.client.models.retrieve("target").max_model_len
-        for room in (17, 16, 15, 4, 1):
-            answer = self.client.completions.create(model="target", prompt=[260] * (context - room),
-                                                    extra_body={"ignore_eos": True})
-            self.assertEqual(answer.usage.completion_tokens, min(16, room))
-            with self.assertRaises(openai.BadRequestError) as raised:
-                self.client.completions.create(model="target", prompt=[260] * (context - room), max_tokens=room + 1)
-            self.assertEqual((raised.exception.code, raised.exception.param), ("context_length_exceeded", "max_tokens"))
-            self.assertIn(f"at most {room} can follow", raised.exception.message)
-        with self.assertRaises(openai.BadRequestError) as raised:
-            self.client.completions.create(model="target", prompt=[260] * context)
-        self.assertEqual((raised.exception.code, raised.exception.param), ("context_length_exceeded", "prompt"))
-
-    def test_a_stream_that_is_left_frees_everything(self):
-        stream = self.client.completions.create(
-            model="target", prompt=PROMPT, max_tokens=400, n=4, stream=True, extra_body={"ignore_eos": True})
-        next(iter(stream))
-        stream.close()
-        eventually(self.served.check_idle)
-
     def test_what_is_wrong_is_named(self):
         cases = [({"temperature": 101}, "temperature"), ({"n": 17}, "n"), ({"best_of": 9}, "best_of"),
                  ({"suffix": "x"}, "suffix"), ({"tools": [1]}, "tools"), ({"top_k": -2}, "top_k"),
@@ -390,58 +334,6 @@ class Chat(unittest.TestCase):
             self.assertEqual(answer.tandem.get("ignored"), ignored)
         first = next(iter(self.chat(stream=True, reasoning_effort="low")))
         self.assertEqual(first.tandem["ignored"], ["reasoning_effort"])
-
-    def test_reasoning_effort_is_for_a_template_that_knows_it(self):
-        template = "{{ reasoning_effort }} {% for message in messages %}{{ message.content }}{% endfor %}"
-        with tempfile.TemporaryDirectory() as folder:
-            with Served(target=demo_target_with(template, folder)) as served, \
-                    openai.OpenAI(base_url=served.url("/v1"), api_key="none", max_retries=0) as client:
-                def tokens(**options):
-                    answer = client.chat.completions.create(
-                        model="target", messages=[{"role": "user", "content": PROMPT}], max_tokens=1, **options)
-                    self.assertNotIn("ignored", answer.tandem)
-                    return answer.usage.prompt_tokens
-                high = "high " + PROMPT
-                self.assertEqual(tokens(reasoning_effort="high"),
-                                 served.post("/tokenize", {"prompt": high})[1]["count"])
-                self.assertEqual(
-                    tokens(reasoning_effort="high", extra_body={"chat_template_kwargs": {"x": 1}}),
-                    tokens(extra_body={"chat_template_kwargs": {"reasoning_effort": "high"}}))
-
-    def test_what_is_wrong_is_named(self):
-        cases = [({"messages": []}, "messages"), ({"messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
-                 ({"extra_body": {"chat_template_kwargs": {"messages": []}}}, "chat_template_kwargs"),
-                 ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-                 ({"response_format": {"type": "json_object"}}, "response_format"), ({"top_logprobs": 2}, "top_logprobs")]
-        for options, field in cases:
-            with self.subTest(options=options), self.assertRaises(openai.BadRequestError) as raised:
-                self.chat(**options)
-            self.assertEqual(raised.exception.param, field)
-        for words in (3000, 300_000):
-            with self.assertRaises(openai.BadRequestError) as raised:
-                self.chat(messages=[{"role": "user", "content": "word " * words}])
-            self.check_context_exceeded(raised.exception, "messages")
-        for field in ("max_tokens", "max_completion_tokens"):
-            with self.assertRaises(openai.BadRequestError) as raised:
-                self.client.chat.completions.create(model="target", messages=self.MESSAGES, **{field: 10**6})
-            self.check_context_exceeded(raised.exception, field)
-        with self.assertRaises(openai.BadRequestError) as raised:
-            self.chat(messages=[{"role": "stranger", "content": "x"}])
-        self.assertEqual(raised.exception.param, "messages[0].role")
-
-    def check_context_exceeded(self, error, param):
-        self.assertEqual((error.code, error.param), ("context_length_exceeded", param))
-        self.assertRegex(error.message, rf"this model's maximum context length is {self.context()} tokens")
-
-    def context(self):
-        return self.client.models.retrieve("target").max_model_len
-
-    def test_a_stream_that_is_left_frees_everything(self):
-        stream = self.client.chat.completions.create(model="target", messages=self.MESSAGES, stream=True, n=4,
-                                                     extra_body={"ignore_eos": True})
-        next(iter(stream))
-        stream.close()
-        eventually(self.served.check_idle)
 
 
 if __name__ == "__main__":

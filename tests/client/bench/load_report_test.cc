@@ -335,6 +335,7 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
   EXPECT_THAT(Refusal({"--concurrency=2", "--against=3"}), HasSubstr("say both in --modes"));
   EXPECT_THAT(Refusal({"--concurrency=2", "--against=off"}), HasSubstr("say both in --modes"));
   EXPECT_THAT(Refusal({"--idle", "--against=3"}), HasSubstr("--idle measures a silence"));
+  EXPECT_THAT(Refusal({"--draft-tokens=0"}), HasSubstr("--draft-tokens=0"));
   EXPECT_THAT(Refusal({"--draft-tokens=0", "--against=3"}), HasSubstr("requests with a draft"));
   EXPECT_EQ(Refusal({"--against=3"}), "");
   EXPECT_EQ(Refusal({"--idle", "--draft-tokens=0"}), "");

@@ -188,13 +188,5 @@ TEST(BenchConversationsTest, ErrorsNameFileLineAndField) {
               HasSubstr("f: has no conversation"));
 }
 
-TEST(BenchOptionsTest, ComparingTheTargetAloneWithItselfIsRefused) {
-  BenchOptions options;
-  flags::FlagSet flags("tandem bench", "");
-  options.AddTo(flags);
-  ASSERT_TRUE(flags.Parse({"--draft-tokens=0"}).ok());
-  EXPECT_THAT(std::string(options.Validate().message()), HasSubstr("--draft-tokens=0"));
-}
-
 }  // namespace
 }  // namespace tandem::client

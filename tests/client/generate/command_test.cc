@@ -31,7 +31,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 // Traces what comes with a traceparent. By the prompt. "whole": everything that was asked for;
 // "lost": two tokens of each sample, then UNAVAILABLE; "refused": INVALID_ARGUMENT at once; "odd":
@@ -177,24 +176,6 @@ TEST_F(GenerateCommandTest, OneSampleIsTextAlone) {
                     Not(HasSubstr("log probabilities"))));
 }
 
-TEST_F(GenerateCommandTest, SeveralSamplesAreToldApart) {
-  const Result result = Run("--prompt=whole --samples=3 --first-sample=5");
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "=== sample 5, 2 tokens, stop ===\na0a1\n\n"
-            "=== sample 6, 2 tokens, stop ===\nb0b1\n\n"
-            "=== sample 7, 2 tokens, stop ===\nc0c1\n");
-  EXPECT_THAT(result.err, HasSubstr("6 tokens in 3 samples (stop 3)"));
-}
-
-TEST_F(GenerateCommandTest, LogprobsAreATableBesideTheText) {
-  const Result result = Run("--prompt=whole --logprobs=0 --prompt-logprobs");
-  EXPECT_EQ(result.out, "a0a1\n");
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("log probabilities of the prompt"), HasSubstr("77      -inf   0.00%"),
-                    HasSubstr("log probabilities of the output"), HasSubstr("-1.0000  36.79%")));
-}
-
 TEST_F(GenerateCommandTest, JsonComesAsItComes) {
   const Result result =
       Run("--prompt=whole --samples=2 --logprobs=0 --prompt-logprobs --format=json");
@@ -223,18 +204,6 @@ TEST_F(GenerateCommandTest, ALostConnectionTellsHowToResume) {
             "[7,8,0,1]");
 }
 
-TEST_F(GenerateCommandTest, LostSamplesAreResumedOneByOne) {
-  const Result text = Run("--prompt=lost --samples=2");
-  EXPECT_THAT(text.out, HasSubstr("=== sample 1, 2 tokens, unfinished ===\nb0b1\n"));
-  EXPECT_THAT(text.err, HasSubstr("--samples=1 --first-sample=1 --output-prefix-ids=10,11\n"));
-  const Result json = Run("--prompt=lost --samples=2 --format=json");
-  EXPECT_EQ(json.code, 1);
-  const JsonValue last = Lines(json.out).back();
-  EXPECT_EQ(last["interrupted"].Bool(), true);
-  EXPECT_EQ(last["seed"].Number(), 42);
-  EXPECT_EQ(last["samples"][1]["first_sample"].Number(), 1);
-}
-
 TEST_F(GenerateCommandTest, WhatNeverBeganHasNothingToResume) {
   const Result result = Run("--prompt=refused --format=json");
   EXPECT_EQ(result.code, 1);
@@ -258,12 +227,6 @@ TEST_F(GenerateCommandTest, ATimelineIsDrawnBesideTheText) {
   EXPECT_THAT(Run("--prompt=whole --timeline").err, Not(HasSubstr("\x1b")));  // to a file
   EXPECT_THAT(Run("--prompt=whole --timeline --color=always").err, HasSubstr("\x1b[38;5;214m"));
   EXPECT_THAT(Run("--prompt=whole").err, Not(HasSubstr("timeline")));
-}
-
-TEST_F(GenerateCommandTest, ATimelineAsJsonIsTheRounds) {
-  const Result result = Run("--prompt=whole --timeline --format=json");
-  EXPECT_THAT(result.err, IsEmpty());
-  EXPECT_EQ(Lines(result.out).back()["rounds"][0]["stages_ms"]["network"].Number(), 5.0);
 }
 
 TEST_F(GenerateCommandTest, TheSpanThatItBelongsToIsSent) {
@@ -314,12 +277,6 @@ TEST_F(GenerateCommandTest, ARecordReplacesAFileOnlyWhereItIsForcedTo) {
   EXPECT_EQ(Read(File("precious")), "precious");
   EXPECT_EQ(Run(flags + " --force").code, 0);
   EXPECT_EQ(Lines(Read(File("precious"))).back()["text"].String(), "a0a1");
-}
-
-TEST_F(GenerateCommandTest, WrongFlagsTryNothing) {
-  const Result result = Run("--prompt=whole --min-p=2");
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, StartsWith("error: --min-p=2: must be a number, 0 to 1"));
 }
 
 }  // namespace

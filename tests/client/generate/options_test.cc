@@ -110,10 +110,6 @@ TEST(GenerateOptionsTest, SamplesAndTheirIndices) {
   EXPECT_TRUE(Parse({"--prompt=x", "--first-sample=65534", "--samples=2"}).status.ok());
 }
 
-TEST(GenerateOptionsTest, ConstrainedOutputIsNotOffered) {
-  EXPECT_THAT(Error({"--prompt=x", "--json-schema={}"}), HasSubstr("unknown flag --json-schema"));
-}
-
 TEST(GenerateOptionsTest, PriorityIsZeroToTen) {
   EXPECT_THAT(Error({"--prompt=Hello", "--priority=11"}),
               AllOf(HasSubstr("priority"), HasSubstr("0 to 10")));

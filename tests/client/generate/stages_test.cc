@@ -1,7 +1,5 @@
 #include "client/generate/stages.h"
 
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace tandem::client {
@@ -49,19 +47,6 @@ TEST(StagesTest, TheSlowestIsThatOfAllRoundsTogether) {
   EXPECT_EQ(slowest->stage, Stage::kQueue);
   EXPECT_DOUBLE_EQ(slowest->share, 0.4);
   EXPECT_EQ(slowest->a_round, absl::Microseconds(40));
-}
-
-TEST(StagesTest, EachStageCanBeTheSlowest) {
-  for (size_t i = 0; i < kStageCount; ++i) {
-    uint64_t times[kStageCount] = {1, 1, 1, 1, 1, 1};
-    times[i] = 5;
-    const std::vector<v1::RoundRecord> rounds = {
-        Round(times[0], times[1], times[2], times[3], times[4], times[5])};
-    const auto slowest = SlowestStage(rounds);
-    ASSERT_TRUE(slowest.has_value());
-    EXPECT_EQ(slowest->stage, kStages[i]);
-    EXPECT_DOUBLE_EQ(slowest->share, 0.5);
-  }
 }
 
 TEST(StagesTest, OfEqualsTheEarlierOneAndOfNothingNone) {
