@@ -87,26 +87,6 @@ TEST(DraftMembers, TheLastOneThatLeavesIsNotOpenedAgain) {
   EXPECT_EQ(f.TryOpen(*running, 2), Fixture::kNowhere);
 }
 
-TEST(DraftMembers, OneThatReturnsIsAnOrdinaryOneAgain) {
-  Fixture f(1);
-  auto running = f.Session();
-  f.Open(*running);
-  f.Set({});
-  f.Set({0});
-  EXPECT_FALSE(f.pool->Peers()[0].leaving());
-  EXPECT_EQ(f.made, 1) << "the same client";
-  auto other = f.Session();
-  EXPECT_EQ(f.Open(*other), 0u);
-  running.reset();
-  other.reset();
-  f.Set({});
-  EXPECT_TRUE(f.pool->Peers().empty());
-  f.Set({0});
-  EXPECT_EQ(f.made, 2) << "it was forgotten";
-  other = f.Session();
-  EXPECT_EQ(f.Open(*other), 0u);
-}
-
 // Indices shift, ids do not.
 TEST(DraftMembers, ARefusalIsOfADraftNotOfItsPlace) {
   Fixture f(2, 3);

@@ -105,15 +105,6 @@ TEST(DraftPool, ARefusalIsTheRequestsOwnAndEndsWithTheLastDraft) {
       << "the others did not fail";
 }
 
-TEST(DraftPool, OneDraftIsAsBefore) {
-  Fixture f(1);
-  auto session = f.Session();
-  f.Open(*session);
-  EXPECT_EQ(session->GiveUp(DraftLoss::kLost, absl::ZeroDuration()), NextDraft::kLater);
-  f.Open(*session, 2);
-  EXPECT_EQ(session->GiveUp(DraftLoss::kRefused, absl::ZeroDuration()), NextDraft::kNever);
-}
-
 // ---- the loop ----
 
 // At temperature 1, where a round that was lost or counted twice would show.

@@ -64,15 +64,14 @@ class Trouble {
     if (left_ == 0 || random_() % 20 != 0) return Do::kAnswer;
     --left_;
     const internal::v1::Status statuses[] = {
-        internal::v1::STATUS_INTERNAL, internal::v1::STATUS_DRAINING, internal::v1::STATUS_NO_SLOT,
-        internal::v1::STATUS_CLOSED};
-    const size_t what = random_() % 5;
-    if (what == 4) return Do::kDrop;
-    // What only a new sequence can be told.
-    if (statuses[what] != internal::v1::STATUS_INTERNAL &&
-        statuses[what] != internal::v1::STATUS_CLOSED && step.prefix().keep() > 0) {
-      return Do::kAnswer;
-    }
+        internal::v1::STATUS_DRAINING,    internal::v1::STATUS_NO_SLOT,
+        internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_INTERNAL,
+        internal::v1::STATUS_CLOSED,      internal::v1::STATUS_STALE,
+        internal::v1::STATUS_EXPIRED};
+    const size_t what = random_() % 8;
+    if (what == 7) return Do::kDrop;
+    // The first two are told new sequences alone, and the third those that the target has.
+    if (what < 3 && (step.prefix().keep() > 0) != (what == 2)) return Do::kAnswer;
     verdict.clear_entries();
     verdict.set_status(statuses[what]);
     return Do::kAnswer;

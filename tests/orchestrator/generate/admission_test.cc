@@ -18,48 +18,6 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kNoDeadline = absl::InfiniteDuration();
 
-TEST_F(AdmissionTest, AFreePlaceIsGivenAtOnce) {
-  Make(2, 4);
-  Ask();
-  Ask();
-  EXPECT_THAT(admitted, ElementsAre(1, 2));
-  EXPECT_EQ(told[1].waited, absl::ZeroDuration());
-  EXPECT_EQ(admission->active(), 2u);
-  EXPECT_EQ(timers.waiting(), 0u);
-}
-
-TEST_F(AdmissionTest, APlaceThatGetsFreeGoesToTheOneThatCameFirst) {
-  Make(1, 4);
-  for (int i = 0; i < 4; ++i) Ask();
-  EXPECT_EQ(admission->waiting(), 3u);
-  timers.Advance(absl::Seconds(3));
-  admission->Leave(1);
-  EXPECT_THAT(admitted, ElementsAre(1, 2));
-  EXPECT_EQ(told[2].waited, absl::Seconds(3));
-  EXPECT_EQ(admission->active(), 1u);
-  admission->Leave(2);
-  admission->Leave(3);
-  EXPECT_THAT(admitted, ElementsAre(1, 2, 3, 4));
-  admission->Leave(4);
-  EXPECT_EQ(admission->active(), 0u);
-  EXPECT_EQ(timers.waiting(), 0u);
-}
-
-TEST_F(AdmissionTest, HigherPriorityGoesFirstThenTheOrderOfArrival) {
-  Make(1, 10);
-  Ask();                                                         // 1 runs
-  for (uint32_t priority : {0, 3, 10, 3, 0, 10}) Ask(priority);  // 2 to 7
-  for (int i = 0; i < 6; ++i) admission->Leave(admitted.back());
-  EXPECT_THAT(admitted, ElementsAre(1, 4, 7, 3, 5, 2, 6));
-}
-
-TEST_F(AdmissionTest, AHighPriorityTakesNoPlaceFromOneThatRuns) {
-  Make(1, 10);
-  Ask(0);
-  Ask(10);
-  EXPECT_THAT(admitted, ElementsAre(1));
-}
-
 TEST_F(AdmissionTest, AFullLineRefusesAtOnceAndSaysSo) {
   Make(2, 3);
   for (int i = 0; i < 5; ++i) Ask();
@@ -163,32 +121,6 @@ TEST_F(AdmissionTest, TimeWithoutALineDoesNotCount) {
   Ask();
   const absl::Status full = told.at(Ask()).status;
   EXPECT_EQ(messages::RetryDelay(full), absl::Seconds(4)) << "two places";
-}
-
-TEST_F(AdmissionTest, OneThatLeavesTheLineIsNeverCalledAndHoldsNobodyUp) {
-  Make(1, 10);
-  for (int i = 0; i < 3; ++i) Ask();
-  admission->Leave(2);
-  EXPECT_EQ(admission->waiting(), 1u);
-  EXPECT_EQ(timers.waiting(), 1u);
-  admission->Leave(1);
-  EXPECT_THAT(admitted, ElementsAre(1, 3));
-  timers.Advance(absl::Hours(1));
-  EXPECT_FALSE(told.contains(2));
-  admission->Leave(2);  // again: nothing
-  admission->Leave(77);
-  EXPECT_EQ(admission->active(), 1u);
-}
-
-TEST_F(AdmissionTest, OneWhoseTimeWasOverHasNoPlaceToGiveBack) {
-  Make(1, 10, absl::Seconds(1));
-  Ask();
-  Ask();
-  timers.Advance(absl::Seconds(2));
-  Ask();  // 3 waits
-  admission->Leave(2);
-  EXPECT_THAT(admitted, ElementsAre(1));
-  EXPECT_EQ(admission->active(), 1u);
 }
 
 TEST_F(AdmissionTest, DrainEndsThoseThatWaitAtOnceAndRefusesNewOnes) {

@@ -113,30 +113,6 @@ TEST(GenerateCall, AnOutputPrefixThatEndsTheTextIsRefusedBeforeItWaits) {
   EXPECT_EQ(request.started_made, 0);
 }
 
-TEST(GenerateCall, TheLastMessageHoldsWaitsAndBatches) {
-  GenerationRequest request;
-  request.prompt = {1, 2, 3};
-  request.output_prefix = {4};
-  Ending ending;
-  ending.finish = Finish::kStop;
-  ending.output_tokens = 6;
-  ending.counts.rounds = 4;
-  ending.counts.batch_rows = 40;
-  ending.counts.batch_sequences = 12;
-  ending.times.total = absl::Milliseconds(90);
-  ending.times.admission = absl::Milliseconds(30);
-  ending.times.queue = absl::Microseconds(1500);
-  ending.times.slot = absl::Microseconds(700);
-  const v1::Last last = MakeLast(request, {ending});
-  EXPECT_EQ(last.usage().completion_tokens(), 5u);
-  EXPECT_EQ(last.speculation().batch_rows(), 40u);
-  EXPECT_EQ(last.speculation().batch_sequences(), 12u);
-  EXPECT_EQ(last.timing().total_us(), 90'000u);
-  EXPECT_EQ(last.timing().admission_us(), 30'000u);
-  EXPECT_EQ(last.timing().queue_us(), 1500u);
-  EXPECT_EQ(last.timing().slot_us(), 700u);
-}
-
 // Work adds up; time that passed for all of them at once does not.
 TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   GenerationRequest request;
@@ -151,11 +127,15 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   first.counts.accepted_histogram = {2, 2};
   first.counts.plain_rounds[0] = 1;
   first.counts.target_replays = 1;
+  first.counts.batch_rows = 40;
+  first.counts.batch_sequences = 12;
   first.times.total = absl::Milliseconds(90);
   first.times.first_token = absl::Milliseconds(40);
   first.times.admission = absl::Milliseconds(30);
   first.times.verify = absl::Milliseconds(50);
   first.times.cpu = absl::Milliseconds(1);
+  first.times.queue = absl::Microseconds(1500);
+  first.times.slot = absl::Microseconds(700);
   Ending second = first;
   second.finish = Finish::kStop;
   second.stop_string = "x";
@@ -178,11 +158,15 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   ASSERT_EQ(sum.rounds_without_draft_size(), 1);
   EXPECT_EQ(sum.rounds_without_draft(0).rounds(), 2u);
   EXPECT_EQ(sum.target_replays(), 2u);
+  EXPECT_EQ(sum.batch_rows(), 80u);
+  EXPECT_EQ(sum.batch_sequences(), 24u);
   EXPECT_EQ(last.timing().total_us(), 120'000u);
   EXPECT_EQ(last.timing().first_token_us(), 35'000u);
   EXPECT_EQ(last.timing().admission_us(), 30'000u);
   EXPECT_EQ(last.timing().verify_us(), 100'000u);
   EXPECT_EQ(last.timing().cpu_us(), 2000u);
+  EXPECT_EQ(last.timing().queue_us(), 3000u);
+  EXPECT_EQ(last.timing().slot_us(), 1400u);
   ASSERT_EQ(last.samples_size(), 2);
   EXPECT_EQ(last.samples(1).sample_index(), 1u);
   EXPECT_EQ(last.samples(1).finish_reason(), v1::FINISH_REASON_STOP);
@@ -190,6 +174,8 @@ TEST(GenerateCall, TheLastMessageAddsSamplesUp) {
   EXPECT_EQ(last.samples(1).completion_tokens(), 2u);
   EXPECT_THAT(last.samples(1).speculation().accepted_histogram(),
               ::testing::ElementsAre(1, 0, 0, 3));
+  request.output_prefix = {4};
+  EXPECT_EQ(MakeLast(request, {first}).usage().completion_tokens(), 5u) << "what is new alone";
 }
 
 }  // namespace

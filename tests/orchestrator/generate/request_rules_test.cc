@@ -59,19 +59,6 @@ TEST(CoupledRule, TheTextIsThatOfTheTargetAlone) {
   }
 }
 
-TEST(CoupledRule, TheTextIsTheSameWhenTheDraftDies) {
-  LoopHarness harness(WithOptions(Rule::kCoupled, 1));
-  harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
-    if (harness.draft.advances == 2) harness.draft.Break();
-    return harness.draft.advances == 2 ? FakeDraft::Do::kDrop : FakeDraft::Do::kAnswer;
-  };
-  harness.Start();
-  harness.Run();
-  EXPECT_TRUE(harness.ending->status.ok());
-  EXPECT_GE(harness.plain_rounds(PlainCause::kDraftLost), 1u);
-  EXPECT_EQ(harness.output(), harness.PlainIds());
-}
-
 // Another orchestrator goes on where the first one was lost: the same ids, stop strings and log
 // probabilities follow.
 TEST(Resume, GivesTheRestOfTheSameTextUnderEveryOption) {

@@ -75,14 +75,6 @@ TEST(Samples, BytesComeWithTheIdsOfWhoAsked) {
   }
 }
 
-TEST(Samples, OneIsOneWithAnEndOfItsOwn) {
-  CallFixture f(Request(1));
-  f.Begin();
-  f.Run();
-  EXPECT_EQ(f.Ids(0), f.Alone(0));
-  EXPECT_EQ(f.sink->sent.back().last().samples_size(), 1);
-}
-
 // Samples with the log probabilities of their prompt, which come with the first one's Steps.
 struct PromptFixture {
   static GenerationRequest WithPrompt() {
@@ -245,46 +237,6 @@ TEST(Samples, TheFailureOfOneEndsTheRequestWithItsStatus) {
   EXPECT_EQ(f.open_sequences(), 0u);
 }
 
-// Each sample's undelivered tokens are its own: who is behind waits, and goes on when its messages
-// are read.
-TEST(Samples, ASlowReaderPausesAllOfThemAndReadsOn) {
-  LoopOptions loop;
-  loop.max_undelivered_tokens = 4;
-  CallFixture f(Request(3), loop);
-  f.reads = false;
-  f.Begin();
-  f.Run([&] { return f.harness.queue.empty(); });
-  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i).size(), 5u) << i;
-  f.reads = true;
-  f.Read();
-  f.Run();
-  EXPECT_TRUE(f.sink->closed->ok());
-  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
-}
-
-TEST(Samples, AReaderThatNeverReadsEndsTheRequestOnce) {
-  LoopOptions loop;
-  loop.max_undelivered_tokens = 4;
-  CallFixture f(Request(3), loop);
-  f.reads = false;
-  f.Begin();
-  f.Run();
-  EXPECT_EQ(f.done, 1);
-  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kAborted);
-}
-
-TEST(Samples, TheDeadlineEndsThemAll) {
-  GenerationRequest request = Request(3);
-  request.deadline = testing::FakeClock().Now() + absl::Milliseconds(200);
-  CallFixture f(request);
-  f.Begin();
-  f.Run();
-  EXPECT_EQ(f.done, 1);
-  EXPECT_EQ(f.sink->closed->code(), absl::StatusCode::kDeadlineExceeded);
-  f.harness.DeliverAll();
-  EXPECT_EQ(f.open_sequences(), 0u);
-}
-
 // A target with room for one sequence serves them one after another.
 TEST(Samples, TheyWaitForSlotsOneByOne) {
   CallFixture f(Request(3));
@@ -293,34 +245,6 @@ TEST(Samples, TheyWaitForSlotsOneByOne) {
   f.Run();
   EXPECT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
-}
-
-TEST(Samples, ThePromptsLogProbabilitiesComeOnceAndEachTextHasItsOwn) {
-  GenerationRequest request = Request(3);
-  request.logprobs = sampling::LogprobOptions{2, false};
-  request.prompt_logprobs = true;
-  CallFixture f(request);
-  f.Begin();
-  f.Run();
-  ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
-  std::vector<uint32_t> prompt;
-  std::set<uint32_t> begun;
-  for (const v1::GenerateReply& reply : f.sink->sent) {
-    if (reply.has_prompt_logprobs()) {
-      const v1::PromptLogprobs& piece = reply.prompt_logprobs();
-      EXPECT_FALSE(begun.contains(0)) << "before the first delta of sample 0";
-      EXPECT_EQ(piece.first_position(), prompt.size() + 1);
-      EXPECT_EQ(piece.logprobs_size(), piece.token_ids_size());
-      EXPECT_EQ(piece.top_size(), piece.token_ids_size());
-      prompt.insert(prompt.end(), piece.token_ids().begin(), piece.token_ids().end());
-    }
-    if (!reply.has_delta()) continue;
-    begun.insert(reply.delta().sample_index());
-    EXPECT_EQ(reply.delta().logprobs_size(), reply.delta().token_ids_size());
-    ASSERT_EQ(reply.delta().top_logprobs_size(), reply.delta().token_ids_size());
-    for (const v1::TopLogprobs& top : reply.delta().top_logprobs()) EXPECT_EQ(top.tokens_size(), 2);
-  }
-  EXPECT_EQ(prompt, (std::vector<uint32_t>{2, 3, 4, 5}));
 }
 
 TEST(Samples, WithoutAlternativesTheirListIsLeftOut) {

@@ -124,26 +124,6 @@ TEST(UnreadCalls, RoundRecordsOfASlowReaderPauseTheRequest) {
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
 }
 
-// So does the text of one sample hold up the others, and log probabilities count.
-TEST(UnreadCalls, LogProbabilitiesPauseTheRequest) {
-  constexpr size_t kMax = 8 << 10;
-  const auto all = All(size_t{1} << 20, kMax);
-  GenerationRequest request = Request(3);
-  request.logprobs = sampling::LogprobOptions{5, false};
-  CallFixture f(request, {}, {}, all);
-  f.reads = false;
-  f.Begin();
-  f.Run([&] { return f.harness.queue.empty(); });
-  ASSERT_EQ(f.done, 0) << "it waits for its reader";
-  EXPECT_GT(all->counts().bytes, kMax);
-  EXPECT_LT(all->counts().bytes, kMax + 3 * 2048);
-  f.reads = true;
-  f.Read();
-  f.Run();
-  ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
-  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i)) << i;
-}
-
 // What calls hold that have ended counts as well.
 TEST(UnreadCalls, BeyondTheBytesOfAllCallsTheLargestEnds) {
   const LogRecorder log;

@@ -133,22 +133,6 @@ TEST(RoundRecords, TheTextsEndCutsTheLastRound) {
   ExpectAddsUp(whole);
 }
 
-TEST(RoundRecords, TroubleIsInTheRoundThatHadIt) {
-  const Recorded run = RunOf(SmallRequest(4), {}, [steps = 0](LoopHarness& harness) mutable {
-    harness.target.on_step = [&harness, steps](const VerifyStep&, VerifyReply& reply) mutable {
-      if (++steps == 3) {
-        harness.target.Disconnect();
-        harness.target.Connect();
-        return FakeTarget::Do::kDrop;
-      }
-      if (steps == 6) reply.status = VerifyReply::Status::kInternal;
-      return FakeTarget::Do::kAnswer;
-    };
-  });
-  ExpectAddsUp(run);
-  EXPECT_EQ(run.ending.counts.target_replays, 2u);
-}
-
 TEST(RoundRecords, AResumedTextCountsFromWhereItGoesOn) {
   GenerationRequest request = SmallRequest(4);
   request.output_prefix = {1, 2, 3};
@@ -284,23 +268,6 @@ TEST(RoundRecords, WhoDoesNotAskGetsNoneAndTheSameText) {
   EXPECT_FALSE(RoundsSent(with).empty());
   for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(with.Ids(i), without.Ids(i));
   EXPECT_EQ(Total(with.last().timing().stages()), Total(without.last().timing().stages()));
-}
-
-// Records wait in the sink as text does, and hold nothing up when it is read again.
-TEST(RoundRecords, ASlowReaderGetsThemAllInTheEnd) {
-  LoopOptions loop;
-  loop.max_undelivered_tokens = 4;
-  CallFixture f(Request(2), loop);
-  f.reads = false;
-  f.Begin();
-  f.Run([&] { return f.harness.queue.empty(); });
-  EXPECT_EQ(f.done, 0) << "it waits for its reader";
-  f.reads = true;
-  f.Read();
-  f.Run();
-  ASSERT_TRUE(f.sink->closed->ok()) << *f.sink->closed;
-  EXPECT_EQ(RoundsSent(f).size(), f.last().speculation().rounds());
-  for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(f.Ids(i), f.Alone(i));
 }
 
 TEST(RoundRecords, BeginSinceTheRequestsArrival) {

@@ -65,15 +65,6 @@ TEST_P(GreedyEquality, SameIdsAsTheTargetAlone) {
 
 INSTANTIATE_TEST_SUITE_P(DraftTokens, GreedyEquality, ::testing::Range(0, 9));
 
-TEST(SpeculationLoop, AutoLengthGivesTheSameIdsToo) {
-  LoopHarness harness(SmallRequest(std::nullopt));
-  harness.Start();
-  harness.Run();
-  ExpectSound(harness);
-  EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_GT(harness.ending->counts.draft_tokens, 0u);
-}
-
 TEST(SpeculationLoop, WithoutADraftASeedGivesThePlainDraws) {
   HarnessOptions options;
   options.with_draft = false;
@@ -135,39 +126,6 @@ TEST(SpeculationLoop, NoRoomForACandidateIsAPlainRound) {
 
 // ---- where the text ends ----
 
-TEST(SpeculationLoop, AnEndTokenInsideABlockEndsTheText) {
-  for (uint32_t end = 0; end < 8; ++end) {
-    GenerationRequest request = SmallRequest(8);
-    request.sampling.stop_token_ids = {end};
-    HarnessOptions options;
-    options.draft_noise = 0;
-    LoopHarness harness(request, options);
-    harness.Start();
-    harness.Run();
-    ExpectSound(harness);
-    EXPECT_EQ(harness.output(), harness.PlainIds());
-    if (harness.output().back() == end) {
-      EXPECT_EQ(harness.ending->finish, Finish::kStop);
-      EXPECT_EQ(harness.reader.text.size(), harness.output().size() - 1) << "it has no text";
-    }
-  }
-}
-
-TEST(SpeculationLoop, MaxTokensInsideABlockCutsIt) {
-  for (uint32_t max = 1; max < 12; ++max) {
-    GenerationRequest request = SmallRequest(5);
-    request.max_tokens = max;
-    HarnessOptions options;
-    options.draft_noise = 0;
-    LoopHarness harness(request, options);
-    harness.Start();
-    harness.Run();
-    ExpectSound(harness);
-    EXPECT_EQ(harness.output(), harness.PlainIds());
-    EXPECT_EQ(harness.output().size(), max);
-  }
-}
-
 TEST(SpeculationLoop, AStopStringIsFoundAcrossBlocks) {
   LoopHarness plain(SmallRequest(0));
   plain.Start();
@@ -191,20 +149,6 @@ TEST(SpeculationLoop, AStopStringIsFoundAcrossBlocks) {
   }
 }
 
-TEST(SpeculationLoop, ResumingGivesTheRestOfTheSameText) {
-  const std::vector<uint32_t> whole = LoopHarness(SmallRequest()).PlainIds();
-  for (size_t had : {1u, 7u, 31u}) {
-    GenerationRequest request = SmallRequest();
-    request.output_prefix.assign(whole.begin(), whole.begin() + had);
-    LoopHarness harness(request);
-    harness.Start();
-    harness.Run();
-    EXPECT_TRUE(harness.ending->status.ok());
-    EXPECT_EQ(harness.output(), std::vector<uint32_t>(whole.begin() + had, whole.end()));
-    EXPECT_EQ(harness.ending->output_tokens, 32u);
-  }
-}
-
 // ---- the draft breaks ----
 
 TEST(SpeculationLoop, ASilentDraftCostsOneDeadline) {
@@ -215,18 +159,6 @@ TEST(SpeculationLoop, ASilentDraftCostsOneDeadline) {
   ExpectSound(harness);
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_EQ(harness.draft.advances, 1);
-  EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftLate), 30u);
-  EXPECT_EQ(harness.plain_rounds(PlainCause::kPolicyZero), 1u) << "the last token";
-  EXPECT_LE(harness.ending->times.draft, harness.options.loop.draft_wait);
-}
-
-TEST(SpeculationLoop, ADraftThatNeverOpensCostsOneDeadline) {
-  LoopHarness harness(SmallRequest());
-  harness.draft.silent_open = true;
-  harness.Start();
-  harness.Run();
-  ExpectSound(harness);
-  EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftLate), 30u);
   EXPECT_EQ(harness.plain_rounds(PlainCause::kPolicyZero), 1u) << "the last token";
   EXPECT_LE(harness.ending->times.draft, harness.options.loop.draft_wait);
@@ -443,36 +375,6 @@ TEST(SpeculationLoop, ADraftThatLostThePrefixGetsItAgain) {
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_EQ(harness.plain_rounds(PlainCause::kDraftStale), 1u);
   EXPECT_EQ(keep_after, 2u);
-}
-
-TEST(SpeculationLoop, ALostDraftComesBackWithTheWholePrefix) {
-  GenerationRequest request = SmallRequest();
-  request.max_tokens = 200;
-  HarnessOptions options;
-  LoopHarness harness(request, options);
-  int broken = 0;
-  harness.draft.on_advance = [&](const DraftAdvance&, DraftReplyBlock&) {
-    if (harness.draft.advances != 3) return DraftDo::kAnswer;
-    ++broken;
-    harness.draft.Break();
-    return DraftDo::kDrop;
-  };
-  harness.Start();
-  while (!harness.ending.has_value()) {
-    // Alarms that are due fire between events, as they would.
-    if (harness.timers.is_set(LoopTimer::kDraftReopen) &&
-        harness.timers.left(LoopTimer::kDraftReopen) <= absl::ZeroDuration()) {
-      harness.FireNextTimer();
-    }
-    ASSERT_TRUE(harness.DeliverOne() || harness.FireNextTimer());
-  }
-  ExpectSound(harness);
-  EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_EQ(broken, 1);
-  EXPECT_GE(harness.draft.opens, 2);
-  EXPECT_EQ(harness.ending->counts.draft_reconnections, 1u);
-  EXPECT_GE(harness.plain_rounds(PlainCause::kDraftLost), 1u);
-  EXPECT_GT(harness.draft.advances, 4);
 }
 
 TEST(SpeculationLoop, AnUnreachableDraftIsTriedAgainWithBackOff) {

@@ -231,30 +231,6 @@ TEST(TargetFailures, ALongPrefixGoesInPieces) {
   EXPECT_EQ(harness.output().size(), plain.output().size());
 }
 
-TEST(TargetFailures, AGreedyLongPrefixInPiecesGivesTheSameIds) {
-  GenerationRequest request = SmallRequest(4);
-  request.prompt.resize(23, 3);
-  HarnessOptions options;
-  options.loop.max_prefix_tokens = 5;
-  LoopHarness harness(request, options);
-  harness.Start();
-  harness.Run();
-  EXPECT_EQ(harness.output(), harness.PlainIds());
-}
-
-TEST(TargetFailures, OurOwnMistakeEndsTheRequestAndNamesTheField) {
-  LoopHarness harness(SmallRequest());
-  harness.target.on_step = [](const VerifyStep&, VerifyReply& reply) {
-    reply.status = Status::kInvalid;
-    reply.message = "STATUS_INVALID options.max_length: too many";
-    return Do::kAnswer;
-  };
-  harness.Start();
-  harness.Run();
-  EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(harness.ending->status.message()), HasSubstr("options.max_length"));
-}
-
 TEST(TargetFailures, ATargetThatStaysAwayEndsTheRequest) {
   LoopHarness harness(SmallRequest());
   int steps = 0;
@@ -329,21 +305,6 @@ TEST(TargetFailures, TheDeadlineEndsARequest) {
   for (absl::Duration left : remaining) EXPECT_LE(left, absl::Milliseconds(100));
 }
 
-TEST(TargetFailures, AnotherModelIsNotTheSameText) {
-  LoopHarness harness(SmallRequest());
-  harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
-    if (harness.target.steps != 3) return Do::kAnswer;
-    harness.target.Disconnect();
-    harness.target.model_id = "another-model";
-    harness.target.Connect();
-    return Do::kDrop;
-  };
-  harness.Start();
-  harness.Run();
-  EXPECT_EQ(harness.ending->status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(harness.ending->status.message()), HasSubstr("another-model"));
-}
-
 TEST(TargetFailures, ARequestWaitsForItsTarget) {
   HarnessOptions options;
   options.connected = false;
@@ -355,25 +316,6 @@ TEST(TargetFailures, ARequestWaitsForItsTarget) {
   harness.Run();
   ExpectSame(harness);
   EXPECT_EQ(harness.ending->counts.target_replays, 0u);
-}
-
-TEST(TargetFailures, ABusyTargetIsNotTakenForADeadOne) {
-  LoopHarness harness(SmallRequest());
-  harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
-    return harness.target.steps == 3 ? Do::kHold : Do::kAnswer;
-  };
-  harness.Start();
-  harness.DeliverAll();
-  // Other requests' verdicts come on the same stream.
-  harness.clock.Advance(absl::Milliseconds(400));
-  harness.target.set_last_heard(harness.clock.Now());
-  EXPECT_EQ(harness.timers.TakeNext(), LoopTimer::kWatchdog);
-  harness.loop->OnTimer(LoopTimer::kWatchdog);
-  EXPECT_TRUE(harness.target.connected());
-  EXPECT_EQ(harness.target.incarnation, base::Incarnation{1});
-  harness.target.ReleaseHeld();
-  harness.Run();
-  ExpectSame(harness);
 }
 
 // ---- the client ----

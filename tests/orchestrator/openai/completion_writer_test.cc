@@ -373,13 +373,5 @@ TEST(CompletionWriter, TextRunsHaveTheirText) {
   EXPECT_FALSE(Parsed(without.Events(one))[0]["choices"][0].Has("text_runs"));
 }
 
-TEST(CompletionWriter, AnEchoComesFirstInAStream) {
-  CompletionWriter writer = Make({.prompts = {{"so: "}}, .samples = 2});
-  const auto events = Parsed(writer.Events(Started()));
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[1]["choices"][0]["text"].String(), "so: ");
-  EXPECT_EQ(events[1]["choices"][0]["index"].Integer(), 1);
-}
-
 }  // namespace
 }  // namespace tandem::orchestrator

@@ -62,15 +62,6 @@ GenerationRequest Request(uint32_t max_tokens) {
 
 using Ids = std::vector<uint32_t>;
 
-TEST(TokenStream, OneDeltaForEachAppend) {
-  Fixture f(Request(100));
-  ASSERT_TRUE(f.stream.Append(Ids{0, 1}).ok());
-  ASSERT_TRUE(f.stream.Append(Ids{2}).ok());
-  ASSERT_EQ(f.sink.deltas.size(), 2u);
-  EXPECT_EQ(f.sink.deltas[0].text, "ab");
-  EXPECT_EQ(f.sink.deltas[1].ids, Ids{2});
-}
-
 TEST(TokenStream, TextComesLaterThanItsIdButByTheEnd) {
   Fixture f(Request(3));
   auto appended = f.stream.Append(Ids{0, 25});
@@ -122,12 +113,6 @@ TEST(TokenStream, RunsTellWhichTextWasDrafted) {
   EXPECT_EQ(f.sink.text(), "abzcdeg");
   const std::vector<TextRun> runs = {{2, true}, {2, true}, {2, false}, {1, true}};
   EXPECT_EQ(RunsOf(f.sink), runs);
-}
-
-TEST(TokenStream, RunsAreThereForWhoWantsThem) {
-  Fixture f(Request(100));
-  ASSERT_TRUE(f.stream.Append(Ids{0, 1}, {}, 1).ok());
-  EXPECT_TRUE(f.sink.deltas[0].runs.empty());
 }
 
 TEST(TokenStream, RunsOfDeltasThatAreJoinedAreJoined) {

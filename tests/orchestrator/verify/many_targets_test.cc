@@ -67,31 +67,6 @@ TEST(ManyTargets, ATargetThatDrainsFinishesWhatItHasAndGetsNothingNew) {
   EXPECT_EQ(refused, 1) << "one has learnt it for all";
 }
 
-TEST(ManyTargets, AFaultStatusMovesThatRequestAloneAndAtOnce) {
-  PoolHarness harness(2);
-  auto& first = harness.Add(Text(1));
-  auto& second = harness.Add(Text(2));
-  uint64_t failing = 0;
-  concurrency::Instant failed_at;
-  for (size_t i : {0, 1}) {
-    harness.target(i).on_step = [&](const internal::v1::Step& step,
-                                    internal::v1::Verdict& verdict) {
-      if (failing != 0 || step.round() < 5) return Do::kAnswer;
-      failing = step.sequence();
-      failed_at = harness.clock.Now();
-      verdict.clear_entries();
-      verdict.set_status(internal::v1::STATUS_INTERNAL);
-      return Do::kAnswer;
-    };
-  }
-  harness.Run();
-  ExpectRight(first);
-  ExpectRight(second);
-  EXPECT_EQ(first.ending->counts.target_replays + second.ending->counts.target_replays, 1u);
-  EXPECT_EQ(harness.target(0).opened + harness.target(1).opened, 3);
-  EXPECT_EQ(harness.target(0).streams + harness.target(1).streams, 2);
-}
-
 // Drops the request's Steps from its fourth round on, at one target, once.
 struct Deaf {
   explicit Deaf(WireTarget& target) {
@@ -102,23 +77,6 @@ struct Deaf {
   }
   uint64_t dropped = 0;
 };
-
-TEST(ManyTargets, AWatchdogDisturbsNobodyElseOnALiveStream) {
-  PoolHarness harness(1);
-  Deaf deaf(harness.target(0));
-  auto& lost = harness.Add(Text(1, 40));
-  auto& other = harness.Add(Text(2, 600));
-  harness.Run([&] { return lost.ending.has_value(); });
-  EXPECT_FALSE(other.ending.has_value()) << "it ran all the while";
-  ExpectRight(lost);
-  EXPECT_EQ(lost.ending->counts.target_replays, 1u);
-  harness.Run();
-  ExpectRight(other);
-  EXPECT_EQ(other.ending->counts.target_replays, 0u);
-  EXPECT_EQ(harness.target(0).streams, 1) << "the stream was left alone";
-  harness.DeliverAll();
-  EXPECT_THAT(harness.target(0).sequences(), ElementsAre()) << "the lost sequence, too, was closed";
-}
 
 TEST(ManyTargets, AWatchdogMovesItsRequestElsewhere) {
   PoolHarness harness(2);
@@ -153,18 +111,6 @@ TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
   EXPECT_EQ(harness.target(1).streams, 1);
   EXPECT_GE(harness.target(0).streams, 2);
   EXPECT_EQ(harness.target(1).opened, 2);
-}
-
-TEST(ManyTargets, AStreamThatWasGivenUpIsNotUsedAgain) {
-  PoolHarness harness(1);
-  auto& request = harness.Add(Text(1));
-  harness.target(0).on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
-    return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
-  };
-  harness.Run();
-  ExpectRight(request);
-  EXPECT_EQ(request.ending->counts.target_replays, 1u);
-  EXPECT_EQ(harness.target(0).streams, 2);
 }
 
 // The cost curve says 20 ms a pass. The first pass of a process may take seconds all the same, and a later one
@@ -214,50 +160,6 @@ TEST(ManyTargets, ATargetThatReportsPassesIsNotEjected) {
   EXPECT_EQ(harness.pool().Peers()[0].ejections(), 0u);
 }
 
-// A request without a deadline has nothing but the watchdog.
-TEST(ManyTargets, AnAbsurdReportHoldsTheWatchdogOffForMinutesAtMost) {
-  PoolHarness harness(1);
-  harness.target(0).queued_rows = UINT32_MAX;
-  harness.target(0).cost_curve = {{1, UINT32_MAX}};
-  auto& request = harness.Add(Text(1));
-  harness.target(0).on_step = [&](const internal::v1::Step&, internal::v1::Verdict&) {
-    return harness.target(0).steps == 5 ? Do::kDrop : Do::kAnswer;
-  };
-  const concurrency::Instant began = harness.clock.Now();
-  harness.Run();
-  ExpectRight(request);
-  EXPECT_EQ(request.ending->counts.target_replays, 1u);
-  EXPECT_LT(harness.clock.Now() - began, absl::Minutes(10));
-}
-
-// A verdict that was under way when its request moved on must not be taken for the new target's.
-TEST(ManyTargets, LateVerdictsOfTheOldTargetAreNothing) {
-  PoolHarness harness(2);
-  auto& request = harness.Add(Text(1));
-  harness.Run([&] { return request.output().size() >= 5; });
-  const size_t at = harness.target(0).opened > 0 ? 0 : 1;
-  bool late = false;
-  harness.target(at).on_step = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
-    // Read from the stream, and handed to the request only after it went on elsewhere.
-    VerifyReply reply;
-    reply.round = step.round();
-    reply.entries.resize(1);
-    reply.entries[0].next_token = (verdict.entries(0).next_token() + 1) % 8;
-    const base::Incarnation incarnation = harness.client(at).info()->incarnation;
-    harness.target(1 - at).on_step = [&, incarnation, reply](const internal::v1::Step&,
-                                                             internal::v1::Verdict&) {
-      late = true;
-      request.loop->OnVerdict(incarnation, reply);
-      return Do::kAnswer;
-    };
-    harness.target(at).Kill();
-    return Do::kDrop;
-  };
-  harness.Run();
-  EXPECT_TRUE(late);
-  ExpectRight(request);
-}
-
 // ---- slots ----
 
 TEST(ManyTargets, RequestsWaitForSlotsInTheirOrder) {
@@ -290,40 +192,6 @@ TEST(ManyTargets, RequestsWaitForSlotsInTheirOrder) {
   EXPECT_EQ(harness.target(0).overruled, 0) << "the reports told when to try";
 }
 
-TEST(ManyTargets, WithoutReportsTheOrderIsTheSame) {
-  PoolHarness harness(1);
-  harness.target(0).slots = 1;
-  harness.target(0).reports = false;
-  auto& holder = harness.Add(Text(1, 30));
-  auto& low = harness.Add(Text(2, 20));
-  GenerationRequest text = Text(3, 20);
-  text.priority = 1;
-  auto& high = harness.Add(text);
-  harness.Run([&] { return high.ending.has_value(); });
-  EXPECT_TRUE(low.output().empty());
-  harness.Run();
-  for (auto* request : {&holder, &low, &high}) {
-    ExpectRight(*request);
-    EXPECT_EQ(request->ending->counts.target_replays, 0u);
-  }
-  EXPECT_GE(harness.target(0).overruled, 1);
-}
-
-TEST(ManyTargets, ACancelledRequestLeavesTheLineAndNoTimeIsLost) {
-  PoolHarness harness(1);
-  harness.target(0).slots = 1;
-  auto& holder = harness.Add(Text(1, 30));
-  harness.Run([&] { return !holder.output().empty(); });
-  auto& gone = harness.Add(Text(2, 20));
-  auto& next = harness.Add(Text(3, 20));
-  EXPECT_EQ(harness.pool().waiting_sessions(), 2u);
-  gone.Cancel();
-  EXPECT_EQ(harness.pool().waiting_sessions(), 1u);
-  harness.Run();
-  ExpectRight(next);
-  EXPECT_TRUE(gone.output().empty());
-}
-
 TEST(ManyTargets, AWaitForASlotEndsWithItsTarget) {
   PoolHarness harness(1);
   harness.target(0).slots = 1;
@@ -341,29 +209,6 @@ TEST(ManyTargets, AWaitForASlotEndsWithItsTarget) {
   EXPECT_GE(waiting.ending->times.slot, absl::Milliseconds(500));
   EXPECT_LT(waiting.ending->times.slot, absl::Seconds(1));
   EXPECT_EQ(holder.ending->status.code(), absl::StatusCode::kUnavailable);
-}
-
-TEST(ManyTargets, WithoutASlotPatienceAndDeadlineEndRequests) {
-  LoopOptions options;
-  options.slot_patience = absl::Seconds(2);
-  PoolHarness harness(1, options);
-  harness.target(0).slots = 1;
-  auto& holder = harness.Add(Text(1, 600));  // 6 s
-  harness.Run([&] { return !holder.output().empty(); });
-  const concurrency::Instant began = harness.clock.Now();
-  auto& patient = harness.Add(Text(2));
-  GenerationRequest text = Text(3);
-  text.deadline = began + absl::Seconds(3);
-  auto& with_deadline = harness.Add(text);
-  harness.Run([&] { return patient.ending.has_value(); });
-  EXPECT_NEAR(absl::ToDoubleSeconds(harness.clock.Now() - began), 2, 0.1);
-  harness.Run([&] { return with_deadline.ending.has_value(); });
-  EXPECT_NEAR(absl::ToDoubleSeconds(harness.clock.Now() - began), 3, 0.1);
-  EXPECT_EQ(patient.ending->status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(with_deadline.ending->status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(with_deadline.ending->times.slot, absl::Seconds(3));
-  harness.Run();
-  ExpectRight(holder);
 }
 
 }  // namespace

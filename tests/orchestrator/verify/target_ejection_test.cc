@@ -58,20 +58,6 @@ TEST(TargetEjection, ThreeFaultsInARowOfWhicheverSessions) {
   EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 2u);
 }
 
-TEST(TargetEjection, AGoodVerdictBetweenBeginsTheCountAnew) {
-  Two two;
-  auto good = Come(two.harness);
-  EXPECT_EQ(good->Seek(), "a");
-  for (int i = 0; i < 5; ++i) {
-    Fault(two.harness, "a");
-    Fault(two.harness, "a");
-    good->result.target.pace->Good();
-  }
-  EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 0u);
-  for (int i = 0; i < 3; ++i) Fault(two.harness, "a");
-  EXPECT_EQ(PeerAt(two.harness, 0).ejections(), 1u);
-}
-
 TEST(TargetEjection, ThoseThatAreThereStayAndTheirGoodVerdictsEndIt) {
   Two two(kLong);
   auto resident = Come(two.harness);
@@ -199,27 +185,6 @@ TEST(TargetEjection, ABrokenTargetCostsFewRequestsTheirTime) {
     control.target(0).on_step = broken;
     EXPECT_GE(Replays(control), 12u) << "without ejection every other one is hit";
   }
-}
-
-TEST(TargetEjection, OneThatMostlyWorksIsNotLeftAlone) {
-  PoolHarness harness(2);
-  harness.target(0).on_step = [&](const internal::v1::Step& step, internal::v1::Verdict& verdict) {
-    return harness.target(0).opened % 3 == 0 ? Fail(step, verdict) : Do::kAnswer;
-  };
-  EXPECT_GE(Replays(harness), 3u);
-  EXPECT_EQ(PeerAt(harness, 0).ejections(), 0u);
-}
-
-TEST(TargetEjection, ATargetThatHealsIsUsedAgain) {
-  PoolHarness harness(2);
-  harness.target(0).on_step = Hang;
-  Replays(harness);
-  harness.target(0).on_step = nullptr;
-  harness.timers.Advance(absl::Seconds(40));
-  harness.DeliverAll();
-  const int before = harness.target(0).opened;
-  EXPECT_EQ(Replays(harness), 0u);
-  EXPECT_GE(harness.target(0).opened - before, 10);
 }
 
 }  // namespace

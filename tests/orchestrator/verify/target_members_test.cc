@@ -100,15 +100,6 @@ TEST(TargetMembers, WhatRunsAtALeavingTargetRunsOnAndNothingNewGoesThere) {
   EXPECT_EQ(harness.target(0).streams, 1);
 }
 
-TEST(TargetMembers, OneThatHasNothingToDoIsClosedAtOnce) {
-  PoolHarness harness(2);
-  harness.SetPeers("b");
-  EXPECT_EQ(Members(harness), "b");
-  EXPECT_FALSE(harness.target(0).open());
-  Reconnect(harness);
-  EXPECT_EQ(harness.target(0).streams, 1);
-}
-
 TEST(TargetMembers, OneThatIsBeingConnectedIsLeftAlone) {
   PoolHarness harness(2);
   harness.target(0).Kill();

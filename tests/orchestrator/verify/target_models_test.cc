@@ -12,27 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(TargetModels, ATargetOfAnotherModelIsNothingToARunningRequest) {
-  PoolHarness harness(3);
-  harness.target(1).welcome.set_model_id("another");
-  harness.SetPeers("");
-  harness.DeliverAll();
-  harness.SetPeers("a");
-  harness.DeliverAll();
-  auto& request = harness.Add(Text(1));
-  harness.Run([&] { return request.output().size() >= 5; });
-  harness.SetPeers("ab");
-  harness.Run([&] { return request.output().size() >= 10; });
-  harness.target(0).Kill();
-  harness.Run([&] { return harness.pool().Peers()[1].ready() && harness.queue.empty(); });
-  EXPECT_FALSE(request.ending.has_value()) << "a may come back";
-  harness.SetPeers("abc");
-  harness.Run();
-  ExpectRight(request);
-  EXPECT_EQ(harness.target(1).opened, 0);
-  EXPECT_EQ(harness.target(2).opened, 1);
-}
-
 TEST(TargetModels, ANameWithoutAnAddressMayYetHaveTheModel) {
   PoolHarness harness(1);
   auto guest = Come(harness, {.model_id = "another"});

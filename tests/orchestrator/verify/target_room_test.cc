@@ -108,22 +108,6 @@ TEST(TargetRoom, OneOfTwoTargetsIsEmptiedForIt) {
   ExpectRight(holder);
 }
 
-// The time is that of those that run when it comes, and of those in front of it in line.
-TEST(TargetRoom, TheWaitIsThatOfTwoTextsAtMost) {
-  PoolHarness harness(1);
-  harness.target(0).room = kRoom;
-  Crowd crowd(harness);
-  ASSERT_TRUE(crowd.Run([&] { return crowd.size() > 3 * kCrowd; }, 100));
-  absl::Duration longest;
-  for (auto* request : crowd.requests()) {
-    if (request->ending.has_value()) longest = std::max(longest, request->ending->times.total);
-  }
-  const concurrency::Instant came = harness.clock.Now();
-  auto& large = harness.Add(LongText());
-  ASSERT_TRUE(crowd.Run([&] { return !large.output().empty(); }, 200));
-  EXPECT_LE(harness.clock.Now() - came, 2 * longest);
-}
-
 TEST(TargetRoom, WhoWaitsInVainIsToldOfTheRoom) {
   LoopOptions options;
   options.slot_patience = absl::Seconds(2);

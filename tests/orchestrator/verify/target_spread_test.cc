@@ -2,8 +2,6 @@
 // not know of each other.
 #include <algorithm>
 #include <functional>
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -28,26 +26,6 @@ bool Even(const std::vector<int>& counts, int mean, int tolerance) {
 }
 
 size_t TheFirst(const std::vector<int>&) { return 0; }
-
-TEST(TargetSpread, OfOneOrchestrator) {
-  constexpr int kSessions = 800;
-  for (size_t targets : {2u, 4u, 8u}) {
-    SCOPED_TRACE(targets);
-    const int mean = kSessions / static_cast<int>(targets);
-    PoolHarness harness(static_cast<int>(targets));
-    std::vector<std::shared_ptr<Guest>> guests;
-    const Way pool = [&](const std::vector<int>&) {
-      guests.push_back(Come(harness));
-      return static_cast<size_t>(guests.back()->Seek()[0] - 'a');
-    };
-    EXPECT_TRUE(Even(Spread(kSessions, targets, pool), mean, 8));
-
-    EXPECT_FALSE(Even(Spread(kSessions, targets, TheFirst), mean, 8));
-    std::mt19937 random(7);
-    const Way blind = [&](const std::vector<int>&) { return random() % targets; };
-    EXPECT_FALSE(Even(Spread(kSessions, targets, blind), mean, 8)) << "chance alone does not do it";
-  }
-}
 
 // Each sees the same reports, and nothing of what the others have just sent.
 TEST(TargetSpread, OfManyOrchestratorsByTheSameReports) {

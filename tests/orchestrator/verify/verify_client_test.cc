@@ -201,21 +201,6 @@ TEST(VerifyClient, AClientIdIsChangedBeforeTheWelcomeToo) {
   EXPECT_TRUE(f.client->Ready().ok());
 }
 
-TEST(VerifyClient, ClosingFreesTheSequenceAfterItsSteps) {
-  Fixture f;
-  auto events = std::make_shared<Recorder>();
-  f.Welcome();
-  auto link = f.Open(f.listener->up[0], events);
-  link->Submit(Fixture::Step(1));
-  const uint64_t sequence = f.stream().sent[1].batch().steps(0).sequence();
-  link.reset();
-  EXPECT_EQ(f.client->sequences(), 0u);
-  EXPECT_EQ(f.stream().sent.size(), 2u);
-  f.stream().handler->OnWritten(0);
-  ASSERT_EQ(f.stream().sent.size(), 3u);
-  EXPECT_EQ(f.stream().sent[2].batch().close(0), sequence);
-}
-
 TEST(VerifyClient, OnlySequencesOfThePresentStreamAreCounted) {
   Fixture f;
   auto events = std::make_shared<Recorder>();
