@@ -5,7 +5,6 @@
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "common/base/log.h"
 #include "tests/support/fuzz_seeds.h"
@@ -233,33 +232,6 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   }
   EXPECT_GT(counts[internal::v1::STATUS_OK], 500);
   EXPECT_EQ(counts[internal::v1::STATUS_INTERNAL], 0);
-}
-
-// With the device on its own thread, and streams that come, send and go on others.
-TEST(TargetFuzz, ThreadsDoNotLoseSlots) {
-  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
-  Harness target;
-  std::thread device([&target] { target.device->Run(); });
-  std::vector<std::thread> clients;
-  for (int client = 0; client < 3; ++client) {
-    clients.emplace_back([&target, client] {
-      std::mt19937 random(static_cast<uint32_t>(client));
-      for (uint64_t incarnation = 1; incarnation <= 30; ++incarnation) {
-        auto stream = target.Connect(std::string(1, static_cast<char>('a' + client)), incarnation);
-        for (uint64_t sequence = 0; sequence < 4; ++sequence) {
-          const std::vector<uint32_t> prompt(1 + random() % 30, 1);
-          Harness::Send(stream, {FirstStep(sequence, prompt, {{1, 2}})}, {random() % 4});
-        }
-        if (random() % 2 == 0) stream.session->OnHalfClose();
-        stream.session->OnDone(random() % 2 == 0 ? absl::OkStatus() : absl::CancelledError("cut"));
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
-  target.device->Stop();
-  device.join();
-  target.WaitForLingering();
-  EXPECT_EQ(target.model->live_caches(), 0);
 }
 
 }  // namespace

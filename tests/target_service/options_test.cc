@@ -118,6 +118,7 @@ TEST(TargetOptions, AnUnknownCandidateIsHarmless) {
         target.Ask(stream, FirstStep(1, kPrompt, {7, 4294967295u, 4, 1, 7}, options));
     ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << rule.name;
     for (int i : {1, 2, 3, 5}) EXPECT_EQ(verdict.entries(i).accept_probability(), 0) << rule.name;
+    for (const internal::v1::Entry& entry : verdict.entries()) EXPECT_LT(entry.next_token(), 7u);
     const internal::v1::Verdict next =
         target.Ask(stream, MakeStep(1, 2, Joined(kPrompt, {0, 0}, 2), 5));
     Harness fresh({}, {}, engine);

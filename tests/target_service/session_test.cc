@@ -20,17 +20,6 @@ std::vector<uint32_t> Counting(size_t size) {
   return tokens;
 }
 
-TEST(TargetSession, WelcomeNamesModelAndLimits) {
-  Harness target;
-  auto stream = target.Connect();
-  ASSERT_TRUE(stream.sink->welcome().has_value());
-  EXPECT_EQ(stream.sink->welcome()->model_id(), target.model->info().model_id);
-  EXPECT_EQ(stream.sink->welcome()->vocabulary_size(), 8u);
-  EXPECT_EQ(stream.sink->welcome()->limits().max_draft_tokens(), 16u);
-  EXPECT_EQ(stream.sink->welcome()->limits().context_length(), 256u);
-  EXPECT_EQ(stream.sink->welcome()->limits().max_unanswered(), 1u);
-}
-
 // An orchestrator has nothing else to tell a slow first pass from a lost one.
 TEST(TargetSession, WelcomeTellsWhatAPassTakes) {
   Harness target;
@@ -80,49 +69,6 @@ TEST(TargetSession, WelcomeTellsWhatItsDeviceSwitchedOff) {
   EXPECT_EQ(welcome.switched_off(1), "judge-kernel");
 }
 
-TEST(TargetSession, HelloComesFirstAndOnce) {
-  Harness target;
-  auto stream = target.ConnectWithoutHello();
-  Harness::Send(stream, {FirstStep(1, kPrompt)});
-  ASSERT_TRUE(stream.sink->closed().has_value());
-  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
-
-  auto again = target.Connect();
-  internal::v1::TargetRequest hello;
-  hello.mutable_hello()->set_protocol_revision(1);
-  hello.mutable_hello()->set_client_id("x");
-  again.session->OnMessage(hello);
-  ASSERT_TRUE(again.sink->closed().has_value());
-  EXPECT_EQ(again.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
-}
-
-TEST(TargetSession, MessageWithoutKindEndsTheStream) {
-  Harness target;
-  auto stream = target.Connect();
-  stream.session->OnMessage({});
-  ASSERT_TRUE(stream.sink->closed().has_value());
-  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST(TargetSession, EntriesEqualDirectComputation) {
-  Harness target;
-  auto stream = target.Connect();
-  for (float temperature : {0.0f, 0.7f, 1.0f}) {
-    const internal::v1::SequenceOptions options = SampledOptions(11, temperature);
-    const uint64_t sequence = static_cast<uint64_t>(temperature * 10);
-    std::vector<uint32_t> committed = kPrompt;
-    internal::v1::Verdict first = target.Ask(stream, FirstStep(sequence, committed, {}, options));
-    ASSERT_EQ(first.status(), internal::v1::STATUS_OK) << first.ShortDebugString();
-    EXPECT_TRUE(SameEntries(first, target.Expected(options, committed, {})));
-    committed.push_back(first.entries(0).next_token());
-    const std::vector<uint32_t> candidates = {3, 0, 7, 7};
-    internal::v1::Verdict verdict =
-        target.Ask(stream, MakeStep(sequence, 2, committed, 5, candidates));
-    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
-    EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, candidates)));
-  }
-}
-
 TEST(TargetSession, SentQIsJudgedAndABadOneIsOneHot) {
   Harness target;
   auto stream = target.Connect();
@@ -142,93 +88,6 @@ TEST(TargetSession, SentQIsJudgedAndABadOneIsOneHot) {
   EXPECT_DOUBLE_EQ(verdict.entries(1).accept_probability(), std::min(1.0, p / (3.0 / 8)));
   EXPECT_EQ(verdict.entries(2).accept_probability(),
             target.Expected(options, kPrompt, {3, 6})[2].accept_probability);
-}
-
-TEST(TargetSession, CandidateOutsideTheVocabularyIsNeverAccepted) {
-  CpuEngineOptions engine;
-  engine.vocabulary_size = 6;  // the model's embedding is padded to 8
-  Harness target({}, {}, engine);
-  auto stream = target.Connect();
-  internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, kPrompt, {7, 4000000000u, 2}));
-  ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
-  ASSERT_EQ(verdict.entries_size(), 4);
-  EXPECT_EQ(verdict.entries(1).accept_probability(), 0);
-  EXPECT_EQ(verdict.entries(2).accept_probability(), 0);
-  for (const internal::v1::Entry& entry : verdict.entries()) EXPECT_LT(entry.next_token(), 6u);
-}
-
-// After any roll-back the entries are those of a sequence that never held anything else, and no
-// more is computed than what is new.
-TEST(TargetSession, RollBackEqualsRecompute) {
-  Harness target;
-  auto stream = target.Connect();
-  const internal::v1::SequenceOptions options = SampledOptions();
-  target.Ask(stream, FirstStep(1, kPrompt, {1, 2, 3, 4}));
-  std::vector<uint32_t> committed = kPrompt;
-  for (uint32_t token : {1u, 2u, 6u}) committed.push_back(token);  // two stand, then another
-  const int64_t rows = target.model->rows();
-  internal::v1::Verdict verdict = target.Ask(stream, MakeStep(1, 2, committed, 5, {{0, 1}}));
-  EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {0, 1})));
-  EXPECT_EQ(target.model->rows() - rows, 3);  // the new token and two candidates
-
-  // Back to the middle of the prompt, and another way on.
-  committed = {1, 2, 7, 7};
-  verdict = target.Ask(stream, MakeStep(1, 3, committed, 2, {5}));
-  EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {5})));
-
-  // The same prefix again: its last row is computed anew, told by id or by number.
-  verdict = target.Ask(stream, MakeStep(1, 4, committed, 4, {6}));
-  EXPECT_TRUE(SameEntries(verdict, target.Expected(options, committed, {6})));
-}
-
-TEST(TargetSession, LongPromptComesInSteps) {
-  Harness target;
-  auto stream = target.Connect();
-  const std::vector<uint32_t> prompt = Counting(150);
-  internal::v1::Step first = FirstStep(1, absl::MakeConstSpan(prompt).first(60));
-  first.set_more(true);
-  internal::v1::Verdict verdict = target.Ask(stream, first);
-  EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK);
-  EXPECT_EQ(verdict.entries_size(), 0);
-  internal::v1::Step second = MakeStep(1, 1, absl::MakeConstSpan(prompt).first(120), 60);
-  second.set_more(true);
-  EXPECT_EQ(target.Ask(stream, second).status(), internal::v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, second).status(),
-            internal::v1::STATUS_OK);  // again: nothing to compute
-  EXPECT_EQ(target.model->rows(), 120);
-  verdict = target.Ask(stream, MakeStep(1, 1, prompt, 120, {4}));
-  EXPECT_TRUE(SameEntries(verdict, target.Expected(SampledOptions(), prompt, {4})));
-}
-
-TEST(TargetSession, ManySequencesShareAPassAndDoNotMix) {
-  testing::TableModelOptions model;
-  model.max_rows = 128;
-  Harness target({}, model);
-  auto stream = target.Connect();
-  std::vector<internal::v1::Step> steps;
-  std::vector<std::vector<uint32_t>> prompts;
-  for (uint64_t sequence = 0; sequence < 6; ++sequence) {
-    prompts.push_back(Counting(2 + sequence));
-    steps.push_back(FirstStep(sequence, prompts.back(), {{1, 2}}, SampledOptions(sequence)));
-  }
-  prompts.push_back(Counting(190));  // longer than a pass
-  steps.push_back(FirstStep(6, prompts.back(), {{1, 2}}, SampledOptions(6)));
-  Harness::Send(stream, steps);
-  target.RunAll();
-  std::vector<internal::v1::Verdict> verdicts = stream.sink->Take();
-  ASSERT_EQ(verdicts.size(), 7u);
-  for (const internal::v1::Verdict& verdict : verdicts) {
-    const uint64_t sequence = verdict.sequence();
-    ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
-    EXPECT_TRUE(
-        SameEntries(verdict, target.Expected(SampledOptions(sequence), prompts[sequence], {1, 2})));
-    if (sequence < 6) {
-      EXPECT_EQ(verdict.pass_id(), verdicts[0].pass_id());
-      EXPECT_EQ(verdict.pass_sequences(), 7u);  // a chunk of the long prompt is in it too
-    } else {
-      EXPECT_GT(verdict.pass_id(), verdicts[0].pass_id());
-    }
-  }
 }
 
 TEST(TargetSession, EveryStatusOfARefusal) {
@@ -273,21 +132,6 @@ TEST(TargetSession, EveryStatusOfARefusal) {
   EXPECT_EQ(target.device->active_sequences(), 0u);
 }
 
-TEST(TargetSession, ExpiredBeforeWorkBegan) {
-  Harness target;
-  auto stream = target.Connect();
-  internal::v1::Step step = FirstStep(1, kPrompt);
-  step.set_remaining_us(1000);
-  Harness::Send(stream, {step});
-  target.clock.Advance(absl::Milliseconds(1));
-  target.RunAll();
-  auto verdicts = stream.sink->Take();
-  ASSERT_EQ(verdicts.size(), 1u);
-  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_EXPIRED);
-  EXPECT_EQ(target.model->rows(), 0);
-  EXPECT_EQ(target.Ask(stream, step).status(), internal::v1::STATUS_OK);  // in time
-}
-
 TEST(TargetSession, ExpiredBehindOthers) {
   Options service;
   service.pass_rows = 8;
@@ -310,21 +154,6 @@ TEST(TargetSession, ExpiredBehindOthers) {
   EXPECT_GT(statuses[internal::v1::STATUS_OK], 0);
   EXPECT_GT(statuses[internal::v1::STATUS_EXPIRED], 0);
   EXPECT_EQ(statuses[internal::v1::STATUS_OK] + statuses[internal::v1::STATUS_EXPIRED], 6);
-}
-
-TEST(TargetSession, CloseWhileItWaits) {
-  Harness target;
-  auto stream = target.Connect();
-  Harness::Send(stream, {FirstStep(1, kPrompt), FirstStep(2, kPrompt)}, {1});
-  target.RunAll();
-  auto verdicts = stream.sink->Take();
-  ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_CLOSED);
-  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
-  EXPECT_EQ(target.model->live_caches(), 1);
-  Harness::Send(stream, {}, {1, 2, 77});  // unknown ones are no error
-  target.RunAll();
-  EXPECT_EQ(target.model->live_caches(), 0);
 }
 
 TEST(TargetSession, AMessageClosesSoManyAndNoMore) {
@@ -357,25 +186,6 @@ TEST(TargetSession, SecondUnansweredStepIsInvalidTheFirstIsServed) {
   EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
 }
 
-TEST(TargetSession, ReplayOnAnotherTargetGivesTheSameEntries) {
-  Harness one;
-  Harness other;
-  auto stream = one.Connect();
-  one.Ask(stream, FirstStep(1, kPrompt));
-  std::vector<uint32_t> committed = kPrompt;
-  committed.insert(committed.end(), {2, 0});
-  internal::v1::Verdict expected = one.Ask(stream, MakeStep(1, 2, committed, 5, {{1, 1, 4}}));
-
-  internal::v1::Step replay = MakeStep(1, 2, committed, 0, {{1, 1, 4}});
-  *replay.mutable_options() = SampledOptions();
-  auto other_stream = other.Connect();
-  internal::v1::Verdict verdict = other.Ask(other_stream, replay);
-  ASSERT_EQ(verdict.entries_size(), 4);
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(verdict.entries(i).ShortDebugString(), expected.entries(i).ShortDebugString());
-  }
-}
-
 TEST(TargetSession, ReplayMayAskForMoreRoom) {
   Harness target;
   auto stream = target.Connect();
@@ -387,36 +197,6 @@ TEST(TargetSession, ReplayMayAskForMoreRoom) {
   internal::v1::Verdict verdict = target.Ask(stream, FirstStep(1, longer));
   EXPECT_TRUE(SameEntries(verdict, target.Expected(SampledOptions(), longer, {})));
   EXPECT_EQ(target.model->live_caches(), 1);
-}
-
-// A text may be finished exactly at the context's end.
-TEST(TargetSession, ContextMayBeFilledToTheLastToken) {
-  testing::TableModelOptions model;
-  model.context_length = 32;
-  Harness target({}, model);
-  auto stream = target.Connect();
-  internal::v1::SequenceOptions options = SampledOptions();
-  options.set_max_length(32);
-  std::vector<uint32_t> committed = Counting(28);
-  EXPECT_EQ(target.Ask(stream, FirstStep(1, committed, {1, 2, 3, 4}, options)).status(),
-            internal::v1::STATUS_OK);
-  internal::v1::Verdict verdict =
-      target.Ask(stream, MakeStep(1, 2, committed, 28, {{1, 2, 3, 4, 5}}));
-  EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
-  EXPECT_EQ(verdict.problem().field(), "candidates");
-  committed = Counting(32);
-  EXPECT_EQ(target.Ask(stream, MakeStep(1, 2, committed, 28)).status(), internal::v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, MakeStep(1, 3, Counting(33), 28)).problem().field(), "prefix");
-}
-
-TEST(TargetSession, NoRoomInThePoolIsNoSlot) {
-  testing::TableModelOptions model;
-  model.max_caches = 1;
-  Harness target({}, model);
-  auto stream = target.Connect();
-  EXPECT_EQ(target.Ask(stream, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
-  EXPECT_EQ(target.Ask(stream, FirstStep(2, kPrompt)).status(), internal::v1::STATUS_NO_SLOT);
-  EXPECT_EQ(target.device->active_sequences(), 1u);
 }
 
 TEST(TargetSession, FailedPassEndsItsSequencesOnly) {
@@ -477,19 +257,6 @@ TEST(TargetSession, NoSlotIsLeftTakenHoweverAStreamEnds) {
   EXPECT_EQ(target.model->live_caches(), 0);
   EXPECT_EQ(target.device->active_sequences(), 0u);
   EXPECT_EQ(target.Ask(next, FirstStep(1, kPrompt)).status(), internal::v1::STATUS_OK);
-}
-
-TEST(TargetSession, UnknownFieldHurtsOnlyItsStep) {
-  Harness target;
-  auto stream = target.Connect();
-  internal::v1::Step newer = FirstStep(1, kPrompt);
-  newer.GetReflection()->MutableUnknownFields(&newer)->AddVarint(900, 1);
-  Harness::Send(stream, {newer, FirstStep(2, kPrompt)});
-  target.RunAll();
-  auto verdicts = stream.sink->Take();
-  ASSERT_EQ(verdicts.size(), 2u);
-  EXPECT_EQ(verdicts[0].status(), internal::v1::STATUS_INVALID);
-  EXPECT_EQ(verdicts[1].status(), internal::v1::STATUS_OK);
 }
 
 }  // namespace

@@ -31,49 +31,6 @@ SequenceSettings Sampled(uint64_t seed) {
   return sequence;
 }
 
-std::vector<uint32_t> RandomTokens(std::mt19937& random, size_t size) {
-  std::vector<uint32_t> tokens(size);
-  for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % 8);
-  return tokens;
-}
-
-// The lag invariant, and roll-back in general: whatever was accepted of whatever block, the next
-// block equals that of a drafter that has just read the same committed tokens.
-TEST(ModelDrafter, BlockDependsOnTheCommittedTokensAlone) {
-  std::mt19937 random(17);
-  for (double temperature : {0.0, 1.0}) {
-    TableModel model({});
-    for (int trial = 0; trial < 60; ++trial) {
-      SequenceSettings sequence = Sampled(static_cast<uint64_t>(trial));
-      sequence.sampling.temperature = temperature;
-      auto drafter = Make(model, {}, sequence);
-      std::vector<uint32_t> committed = RandomTokens(random, 1 + random() % 60);
-      ASSERT_TRUE(drafter->Accept(0, committed).ok());
-      for (int round = 0; round < 10; ++round) {
-        const uint32_t max = 1 + static_cast<uint32_t>(random() % 6);
-        auto block = drafter->Propose(max);
-        ASSERT_TRUE(block.ok());
-        auto fresh = Make(model, {}, sequence);
-        ASSERT_TRUE(fresh->Accept(0, committed).ok());
-        auto expected = fresh->Propose(max);
-        ASSERT_EQ(block->tokens, expected->tokens) << "trial " << trial << " round " << round;
-        ASSERT_EQ(block->tokens.size(), max);
-        // All, some or none of it stands, and a token follows; now and then the text goes back.
-        const size_t accepted = random() % (block->tokens.size() + 1);
-        std::vector<uint32_t> next(block->tokens.begin(),
-                                   block->tokens.begin() + static_cast<ptrdiff_t>(accepted));
-        next.push_back(static_cast<uint32_t>(random() % 8));
-        uint32_t keep = static_cast<uint32_t>(committed.size());
-        if (random() % 5 == 0) keep -= static_cast<uint32_t>(random() % committed.size());
-        committed.resize(keep);
-        committed.insert(committed.end(), next.begin(), next.end());
-        ASSERT_TRUE(drafter->Accept(keep, next).ok());
-      }
-    }
-    EXPECT_EQ(model.live_caches(), 0);
-  }
-}
-
 // After a whole block was accepted only the token that was never fed and the one that follows are
 // read.
 TEST(ModelDrafter, FullAcceptanceReadsTwoTokens) {
@@ -89,23 +46,6 @@ TEST(ModelDrafter, FullAcceptanceReadsTwoTokens) {
   ASSERT_TRUE(drafter->Accept(3, next).ok());
   ASSERT_TRUE(drafter->Propose(1).ok());
   EXPECT_EQ(model.rows(), 6 + 2);
-}
-
-TEST(ModelDrafter, GreedyIsOneHotArgMax) {
-  TableModel model({});
-  SequenceSettings sequence = Sampled(1);
-  ModelDrafterOptions options;
-  options.proposal = Proposal::kGreedy;
-  auto drafter = Make(model, options, sequence);
-  std::vector<uint32_t> text = {1, 2};
-  ASSERT_TRUE(drafter->Accept(0, text).ok());
-  auto block = drafter->Propose(5);
-  ASSERT_TRUE(block.ok());
-  EXPECT_TRUE(block->q.empty());
-  for (uint32_t token : block->tokens) {
-    EXPECT_EQ(token, sampling::ArgMax(model.LogitsAfter(text), 8));
-    text.push_back(token);
-  }
 }
 
 // What is sent as q is what was drawn from: over many seeds the tokens follow the weights, and the

@@ -183,20 +183,5 @@ TEST(DraftingOptions, SampledBlocksFollowTheDraftsOwnTemperature) {
   }
 }
 
-TEST(DraftingOptions, TheSequenceDecidesHowItIsProposed) {
-  TableModel model({});
-  for (Proposal told : {Proposal::kSampled, Proposal::kGreedy}) {
-    for (Proposal asked : {Proposal::kDefault, Proposal::kSampled, Proposal::kGreedy}) {
-      DrafterSetup sequence;
-      sequence.max_length = 100;
-      sequence.proposal = asked;
-      auto drafter = Make(model, sequence, {.proposal = told});
-      Accept(*drafter, 0, {1, 2});
-      const bool samples = (asked == Proposal::kDefault ? told : asked) == Proposal::kSampled;
-      EXPECT_EQ(Propose(*drafter, 3).q.size(), samples ? 3u : 0u);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace tandem::draft_service

@@ -1,8 +1,9 @@
-// The draft service's metrics: exact, and each Advance once.
+// The draft service's metrics: exact, and each Advance once, however its stream ends.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
@@ -75,13 +76,14 @@ TEST_F(DraftMetricsTest, TokensOfAScopeAreCountedOnce) {
 }
 
 // Any messages in any order, streams that break too.
-TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
+TEST_F(DraftMetricsTest, EveryAdvanceIsAnsweredOnceIsOneSpanAndCounted) {
   std::mt19937 random(5);
   auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
   std::set<std::string> asked;
   double advances = 0;
   for (int trial = 0; trial < 100; ++trial) {
     auto stream = draft_.Connect();
+    std::multiset<std::pair<uint64_t, uint64_t>> unanswered;
     for (int i = 0; i < 60; ++i) {
       const uint64_t sequence = pick(4);
       std::vector<uint32_t> committed(1 + pick(20));
@@ -90,7 +92,8 @@ TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
         case 0:
         case 1: {
           const char* drafters[] = {"model", "prompt-lookup", "random", "none"};
-          stream.Send(MakeOpen(sequence, committed, drafters[pick(4)]));
+          stream.Send(MakeOpen(sequence, committed, drafters[pick(4)],
+                               SampledOptions(pick(9), pick(9) == 0 ? -1.0f : 1.0f)));
           break;
         }
         case 2:
@@ -103,7 +106,9 @@ TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
           internal::v1::DraftRequest request = MakeLateAdvance(
               sequence, pick(10), committed, pick(static_cast<uint32_t>(committed.size()) + 1),
               pick(18), pick(3) * absl::Microseconds(150));
+          if (pick(5) == 0) request.mutable_advance()->mutable_prefix()->set_hash(pick(9));
           ++advances;
+          unanswered.emplace(sequence, request.advance().round());
           const bool sampled = pick(2) == 0;
           SpanContext context = Context(static_cast<uint8_t>(1 + pick(255)), sampled);
           context.trace_id[0] = static_cast<uint8_t>(trial);
@@ -113,10 +118,24 @@ TEST_F(DraftMetricsTest, EveryAdvanceIsOneSpanAndCountedOnce) {
         }
       }
     }
-    if (pick(2) == 0) draft_.RunAll();
-    if (pick(2) == 0) stream.session->OnHalfClose();
+    EXPECT_FALSE(stream.sink->closed().has_value());
+    if (pick(2) == 0) {
+      stream.session->OnHalfClose();
+      draft_.RunAll();
+      for (const internal::v1::Block& block : stream.sink->Take()) {
+        EXPECT_TRUE(block.final());
+        EXPECT_NE(block.status(), internal::v1::STATUS_UNSPECIFIED);
+        const auto asked_for = unanswered.find({block.sequence(), block.round()});
+        ASSERT_NE(asked_for, unanswered.end()) << block.ShortDebugString();
+        unanswered.erase(asked_for);
+      }
+      EXPECT_EQ(unanswered.size(), 0u) << "trial " << trial;
+      EXPECT_TRUE(stream.sink->closed()->ok());
+    }
     stream.session->OnDone(absl::CancelledError("gone"));
     draft_.RunAll();
+    ASSERT_EQ(draft_.model.live_caches(), 0);
+    ASSERT_EQ(draft_.executor->active_sequences(), 0u);
   }
   std::set<std::string> seen;
   for (const FakeSpan& span : tracer_.Finished()) {

@@ -146,18 +146,6 @@ TEST_F(DraftService, DescribesItsLoad) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(DraftService, WithoutATokenizerThereAreNoHashes) {
-  v1::DescribeRequest request;
-  v1::DescribeReply reply;
-  grpc::ClientContext call;
-  ASSERT_TRUE(stub_->Describe(&call, request, &reply).ok());
-  EXPECT_EQ(reply.welcome().vocabulary_size(), 8u);
-  request.set_token_hashes_count(1);
-  grpc::ClientContext again;
-  EXPECT_EQ(stub_->Describe(&again, request, &reply).error_code(),
-            grpc::StatusCode::FAILED_PRECONDITION);
-}
-
 TEST(DraftServiceOptions, AreChecked) {
   Options options;
   options.default_drafter = "model";

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <random>
-#include <set>
 
 #include "common/base/log.h"
 #include "tests/draft_service/harness.h"
@@ -18,17 +16,6 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 const std::vector<uint32_t> kPrompt = {1, 2, 3, 4, 5};
-
-TEST(DraftSession, HelloComesFirst) {
-  Harness draft;
-  auto stream = draft.ConnectWithoutHello();
-  stream.Send(MakeOpen(1, kPrompt));
-  ASSERT_TRUE(stream.sink->closed().has_value());
-  EXPECT_EQ(stream.sink->closed()->code(), absl::StatusCode::kFailedPrecondition);
-  auto good = draft.Connect();
-  ASSERT_TRUE(good.sink->welcome().has_value());
-  EXPECT_EQ(good.sink->welcome()->vocabulary_size(), 8u);
-}
 
 TEST(DraftSession, WelcomeTellsRulesAndDraftersTheDefaultFirst) {
   for (const std::string& told : {std::string(), std::string("random")}) {
@@ -76,20 +63,6 @@ TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {
   EXPECT_EQ(block.tokens_size(), 4);
   EXPECT_EQ(block.q_size(), 4);
   EXPECT_EQ(draft.model.rows(), 103);  // the last candidate is not fed
-}
-
-TEST(DraftSession, SeveralSequencesAndDraftersOnOneStream) {
-  Harness draft;
-  auto stream = draft.Connect();
-  stream.Send(MakeOpen(1, kPrompt, "model", SampledOptions(1, 0)));
-  stream.Send(MakeOpen(2, {}, "prompt-lookup"));
-  stream.Send(MakeOpen(3, kPrompt, "random"));
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).q_size(), 0);  // greedy: one-hot
-  const std::vector<uint32_t> repeating = {1, 2, 3, 1, 2};
-  internal::v1::Block block = draft.Ask(stream, MakeAdvance(2, 1, repeating, 0));
-  EXPECT_THAT(block.tokens(), ::testing::ElementsAre(3, 1, 2));
-  EXPECT_EQ(draft.Ask(stream, MakeAdvance(3, 1, kPrompt, 5)).q_size(), 4);
-  EXPECT_EQ(draft.executor->active_sequences(), 3u);
 }
 
 TEST(DraftSession, EveryStatusOfARefusal) {
@@ -167,23 +140,6 @@ TEST(DraftSession, ADrainHandsSequencesOver) {
   EXPECT_TRUE(busy.sink->Take().empty());
 }
 
-TEST(DraftSession, AfterTheGraceAllEnds) {
-  Harness draft;
-  auto busy = draft.Connect();
-  busy.Send(MakeOpen(1, kPrompt));
-  draft.RunAll();
-  busy.Send(MakeAdvance(1, 1, kPrompt, 5));
-  draft.executor->Drain();
-  draft.executor->RunOnce();
-  ASSERT_FALSE(busy.sink->closed().has_value());
-  draft.executor->End();
-  draft.RunAll();
-  EXPECT_TRUE(busy.sink->Take().empty());
-  ASSERT_TRUE(busy.sink->closed().has_value());
-  EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(draft.executor->active_sequences(), 0u);
-}
-
 TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
   Harness draft;
   auto stream = draft.Connect();
@@ -222,22 +178,6 @@ TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
-TEST(DraftSession, LateWorkExpires) {
-  Harness draft;
-  auto stream = draft.Connect();
-  stream.Send(MakeOpen(1, kPrompt));
-  draft.RunAll();
-  internal::v1::DraftRequest request = MakeAdvance(1, 1, kPrompt, 5);
-  request.mutable_advance()->mutable_shape()->set_wanted_within_us(1000);
-  stream.Send(request);
-  draft.clock.Advance(absl::Milliseconds(1));
-  draft.RunAll();
-  auto blocks = stream.sink->Take();
-  ASSERT_EQ(blocks.size(), 1u);
-  EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_EXPIRED);
-  EXPECT_EQ(draft.Ask(stream, request).status(), internal::v1::STATUS_OK);
-}
-
 TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
   Harness draft;
   auto stream = draft.Connect();
@@ -253,28 +193,6 @@ TEST(DraftSession, CloseWhileItWaitsAndSecondAdvance) {
   EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_CLOSED);
   EXPECT_EQ(blocks[1].round(), 1u);
   EXPECT_EQ(draft.model.live_caches(), 0);
-}
-
-TEST(DraftSession, NothingIsLeftHoweverAStreamEnds) {
-  Harness draft;
-  auto orderly = draft.Connect();
-  orderly.Send(MakeOpen(1, kPrompt));
-  orderly.Send(MakeAdvance(1, 1, kPrompt, 5));
-  orderly.session->OnHalfClose();
-  draft.RunAll();
-  EXPECT_EQ(orderly.sink->Take().size(), 1u);
-  ASSERT_TRUE(orderly.sink->closed().has_value());
-  EXPECT_TRUE(orderly.sink->closed()->ok());
-
-  auto broken = draft.Connect();
-  broken.Send(MakeOpen(1, kPrompt));
-  draft.RunAll();
-  EXPECT_EQ(draft.model.live_caches(), 1);
-  broken.Send(MakeAdvance(1, 1, kPrompt, 5));
-  broken.session->OnDone(absl::CancelledError("gone"));
-  draft.RunAll();
-  EXPECT_EQ(draft.model.live_caches(), 0);
-  EXPECT_EQ(draft.executor->active_sequences(), 0u);
 }
 
 TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
@@ -302,59 +220,6 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(1, 2, kPrompt, 5)).status(),
             internal::v1::STATUS_INTERNAL);
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
-}
-
-// Any messages in any order: every Advance gets exactly one final Block.
-TEST(DraftSession, EveryAdvanceIsAnsweredOnce) {
-  std::mt19937 random(3);
-  auto pick = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
-  for (int trial = 0; trial < 200; ++trial) {
-    Options options;
-    options.max_sequences = 2;
-    Harness draft(options);
-    auto stream = draft.Connect();
-    std::multiset<std::pair<uint64_t, uint64_t>> asked;
-    std::multiset<std::pair<uint64_t, uint64_t>> answered;
-    for (int i = 0; i < 60; ++i) {
-      const uint64_t sequence = pick(4);
-      std::vector<uint32_t> committed(1 + pick(20));
-      for (uint32_t& token : committed) token = pick(3);
-      switch (pick(8)) {
-        case 0:
-        case 1: {
-          const char* drafters[] = {"model", "prompt-lookup", "random", "none"};
-          stream.Send(MakeOpen(sequence, committed, drafters[pick(4)],
-                               SampledOptions(pick(9), pick(9) == 0 ? -1.0f : 1.0f)));
-          break;
-        }
-        case 2:
-          stream.Send(MakeClose(sequence));
-          break;
-        case 3:
-          draft.executor->RunOnce();
-          break;
-        default: {
-          internal::v1::DraftRequest request =
-              MakeAdvance(sequence, pick(10), committed,
-                          pick(static_cast<uint32_t>(committed.size()) + 1), pick(18));
-          if (pick(5) == 0) request.mutable_advance()->mutable_prefix()->set_hash(pick(9));
-          asked.emplace(sequence, request.advance().round());
-          stream.Send(request);
-        }
-      }
-    }
-    draft.RunAll();
-    for (const internal::v1::Block& block : stream.sink->Take()) {
-      EXPECT_TRUE(block.final());
-      EXPECT_NE(block.status(), internal::v1::STATUS_UNSPECIFIED);
-      answered.emplace(block.sequence(), block.round());
-    }
-    ASSERT_EQ(asked, answered) << "trial " << trial;
-    EXPECT_FALSE(stream.sink->closed().has_value());
-    stream.session->OnDone(absl::CancelledError("gone"));
-    draft.RunAll();
-    ASSERT_EQ(draft.model.live_caches(), 0);
-  }
 }
 
 }  // namespace

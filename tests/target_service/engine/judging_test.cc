@@ -27,15 +27,6 @@ absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temp
                    0, 3);
 }
 
-TEST(JudgeRows, GreedyAcceptsTheLargestLogit) {
-  const auto judgement = JudgeTwo({0, 5, 1, 7, 2, 3}, 0);
-  ASSERT_TRUE(judgement.ok()) << judgement.status();
-  ASSERT_EQ(judgement->entries.size(), 2u);
-  EXPECT_EQ(judgement->entries[1].accept_probability, 1);
-  EXPECT_EQ(judgement->entries[1].next_token, 0u);
-  EXPECT_TRUE(judgement->logprobs.empty()) << "nobody asked for them";
-}
-
 TEST(JudgeRows, LogitsThatAreNoNumbersAreTheModelsFault) {
   for (double temperature : {0.0, 1.0}) {
     for (float bad : {kNan, kInfinity}) {

@@ -35,7 +35,6 @@ class LoadedClient {
     std::vector<internal::v1::Step> steps;
     for (const internal::v1::Verdict& verdict : verdicts) {
       EXPECT_EQ(verdict.status(), internal::v1::STATUS_OK) << verdict.ShortDebugString();
-      rounds_ += 1;
       rows_ += (verdict.round() == 1 ? kPrompt.size() : 1) + kBlock.size();
       std::vector<uint32_t>& text = texts_[verdict.sequence()];
       const uint32_t held = static_cast<uint32_t>(text.size());
@@ -47,7 +46,6 @@ class LoadedClient {
   }
   void GoOn() { Harness::Send(stream_, std::exchange(ready_, {})); }
 
-  uint64_t rounds() const { return rounds_; }
   uint64_t rows() const { return rows_; }
   v1::Load load() const { return stream_.sink->load(); }
   int curves() const { return stream_.sink->curves(); }
@@ -58,7 +56,6 @@ class LoadedClient {
   Harness::Stream stream_;
   std::map<uint64_t, std::vector<uint32_t>> texts_;
   std::vector<internal::v1::Step> ready_;
-  uint64_t rounds_ = 0;
   uint64_t rows_ = 0;
 };
 
@@ -79,20 +76,6 @@ struct Device {
   std::unique_ptr<Harness> target;
   double slower = 1;
 };
-
-TEST(TargetScheduling, SixteenSequencesShareTheirPasses) {
-  Device device(absl::Microseconds(500), absl::Microseconds(20));
-  device.target->device->MeasurePasses();
-  LoadedClient client(*device.target, "a", 16);
-  for (int pass = 0; pass < 100; ++pass) {
-    device.target->device->RunOnce();
-    client.Answer();
-  }
-  const v1::Load load = device.target->device->load();
-  EXPECT_EQ(load.passes(), 100u);
-  EXPECT_GT(load.pass_sequences(), 8 * load.passes());
-  EXPECT_EQ(load.pass_sequences(), client.rounds());
-}
 
 // An orchestrator that waits hears that the device works, whatever it works on.
 TEST(TargetScheduling, AStreamThatIsOwedVerdictsIsToldOfPasses) {

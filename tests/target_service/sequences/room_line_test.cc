@@ -15,13 +15,6 @@ int64_t KeptFromNew(RoomLine& line, StreamId stream, uint32_t priority = 0) {
   return line.KeptFrom(stream, SequenceId{1000}, priority, kNow);
 }
 
-TEST(RoomLine, NothingIsKeptWhileNobodyWaits) {
-  RoomLine line;
-  line.Add(StreamId{1}, 1000);
-  EXPECT_EQ(KeptFromNew(line, StreamId{1}), 0);
-  EXPECT_EQ(KeptFromNew(line, StreamId{2}), 0);
-}
-
 TEST(RoomLine, WhoComesLaterLeavesItsRoomToTheOneThatWaits) {
   RoomLine line;
   line.Add(StreamId{1}, 800);
@@ -107,12 +100,6 @@ TEST(RoomLine, AStreamAboveItsShareGivesWayAndKeepsNothingFromOthers) {
   line.Remove(StreamId{1}, 4000);
   EXPECT_EQ(line.KeptFrom(StreamId{2}, SequenceId{2}, 0, kNow), 700);
   EXPECT_EQ(line.KeptFrom(StreamId{1}, SequenceId{9}, 0, kNow), 0);
-}
-
-TEST(RoomLine, AnEmptyPoolIsKeptAsWell) {
-  RoomLine line;
-  line.Want(StreamId{1}, SequenceId{9}, 0, 1000, kLater);
-  EXPECT_EQ(KeptFromNew(line, StreamId{2}), 1000);
 }
 
 }  // namespace

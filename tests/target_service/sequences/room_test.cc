@@ -136,40 +136,6 @@ TEST(TargetRoom, ALongSequenceIsNotStarvedByOtherOrchestrators) {
   EXPECT_GT(many.opened() + few.opened() + tiny.opened(), opened);
 }
 
-// One that asks for everything again and again does not keep the others out.
-TEST(TargetRoom, OrchestratorsTakeTurns) {
-  Harness target({}, Pool());
-  Client greedy(target, "greedy", kPool, 1);
-  Client other(target, "other", 200, 2);
-  for (int turn = 0; turn < 100; ++turn) {
-    greedy.Turn();
-    other.Turn();
-    target.clock.Advance(absl::Milliseconds(50));
-  }
-  EXPECT_GT(greedy.opened(), 10u);
-  EXPECT_GT(other.opened(), 10u);
-}
-
-TEST(TargetRoom, AStreamThatHoldsItsShareWaitsForItsOwn) {
-  Harness target({}, Pool());
-  Client rich(target, "rich", 400, 2);
-  Client poor(target, "poor", 200, 1);
-  Settle(target, {&poor});
-  ASSERT_TRUE(rich.Ask(1, 400));
-  ASSERT_TRUE(rich.Ask(2, 400));
-  const size_t before = poor.opened();
-  for (int turn = 0; turn < 10; ++turn) {
-    EXPECT_FALSE(rich.Ask(kLong, 600));
-    poor.Turn();
-    target.clock.Advance(absl::Milliseconds(50));
-  }
-  EXPECT_EQ(poor.opened(), before + 10) << "nobody waits for what the rich one wants more";
-  rich.Close(1);
-  rich.Close(2);
-  target.RunAll();
-  EXPECT_LE(TurnsUntilServed(target, {&poor}, rich, 900), 3);
-}
-
 TEST(TargetRoom, WhoStopsAskingOrClosesIsNotWaitedFor) {
   Harness target({}, Pool());
   Client client(target, "one", 200, 5);
