@@ -16,16 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(SteadyClockTest, NeverGoesBack) {
-  SteadyClock clock;
-  Instant last = clock.Now();
-  for (int i = 0; i < 1000; ++i) {
-    Instant now = clock.Now();
-    EXPECT_GE(now, last);
-    last = now;
-  }
-}
-
 TEST(ThreadTimersTest, FireInOrderOfTimeAndNotEarly) {
   SteadyClock clock;
   std::vector<int> order;
@@ -110,32 +100,6 @@ TEST(ThreadTimersTest, ManyThreads) {
   for (std::thread& thread : threads) thread.join();
   done.Wait();
   EXPECT_EQ(fired, 800);
-}
-
-TEST(FakeTimersTest, AdvanceFiresInOrderWithTheClockAtEachDueTime) {
-  testing::FakeClock clock;
-  testing::FakeTimers timers(clock);
-  Instant start = clock.Now();
-  std::vector<int> at;
-  auto note = [&] { at.push_back((clock.Now() - start) / absl::Milliseconds(1)); };
-  timers.After(absl::Milliseconds(20), note);
-  timers.After(absl::Milliseconds(10), [&] {
-    note();
-    timers.After(absl::Milliseconds(5), note);
-    timers.After(absl::Milliseconds(50), note);
-  });
-  TimerId cancelled = timers.After(absl::Milliseconds(12), note);
-  timers.Cancel(cancelled);
-  EXPECT_EQ(timers.waiting(), 2u);
-  timers.Advance(absl::Milliseconds(9));
-  EXPECT_THAT(at, ElementsAre());
-  timers.Advance(absl::Milliseconds(21));
-  EXPECT_THAT(at, ElementsAre(10, 15, 20));
-  EXPECT_EQ(clock.Now() - start, absl::Milliseconds(30));
-  EXPECT_TRUE(timers.AdvanceToNext());
-  EXPECT_EQ(at.back(), 60);
-  EXPECT_FALSE(timers.AdvanceToNext());
-  EXPECT_EQ(timers.next_due(), Instant::InfiniteFuture());
 }
 
 }  // namespace

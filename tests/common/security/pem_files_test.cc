@@ -34,22 +34,6 @@ std::string Encrypted(const std::string& pem) {
   return text;
 }
 
-// The same certificate in DER.
-std::string Der(const std::string& pem) {
-  BIO* const in = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  X509* const certificate = PEM_read_bio_X509(in, nullptr, nullptr, nullptr);
-  TANDEM_CHECK(certificate != nullptr);
-  BIO* const out = BIO_new(BIO_s_mem());
-  i2d_X509_bio(out, certificate);
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(out, &data);
-  std::string bytes(data, static_cast<size_t>(size));
-  BIO_free(in);
-  BIO_free(out);
-  X509_free(certificate);
-  return bytes;
-}
-
 class PemFilesTest : public ::testing::Test {
  protected:
   std::string Problem(const std::string& certificate, const std::string& key) const {
@@ -94,12 +78,16 @@ TEST_F(PemFilesTest, AChainEndsWithTheFirstThatEndsAndAuthoritiesWithTheLast) {
   EXPECT_GT(authorities->not_after, absl::Now() + absl::Minutes(50));
 }
 
-TEST_F(PemFilesTest, AnExpiredCertificateIsNamedWithTheMoment) {
+TEST_F(PemFilesTest, ACertificateOutsideItsPeriodIsNamedWithTheMoment) {
   const PemPair old = ca_.Sign({.from_s = -7200, .to_s = -3600});
   const std::string path = folder_.Put("old.pem", old.certificate);
   EXPECT_THAT(Problem(path, folder_.Put("old.key", old.key)),
               HasSubstr("TLS certificate " + path + ": expired at 20"));
   EXPECT_THAT(ProblemOfCa(path), HasSubstr("TLS CA " + path + ": expired at 20"));
+  const PemPair early = ca_.Sign({.from_s = 1800, .to_s = 3600});
+  const std::string later = folder_.Put("early.pem", early.certificate);
+  EXPECT_THAT(Problem(later, folder_.Put("early.key", early.key)),
+              HasSubstr("TLS certificate " + later + ": is not valid before 20"));
   // One that is left is enough, whichever.
   EXPECT_TRUE(ReadAuthorities(folder_.Put("both.pem", old.certificate + ca_.certificate())).ok());
 }
@@ -157,14 +145,6 @@ TEST_F(PemFilesTest, AnEncryptedKeyAsksNobody) {
   const std::string text = Encrypted(pair_.key);
   ASSERT_THAT(text, HasSubstr("ENCRYPTED"));
   const std::string path = folder_.Put("locked.key", text);
-  EXPECT_EQ(Problem(certificate_, path),
-            "TLS key " + path + ": has no private key in PEM that needs no password");
-}
-
-TEST_F(PemFilesTest, DerIsNoPem) {
-  const std::string path = folder_.Put("der.pem", Der(pair_.certificate));
-  EXPECT_EQ(Problem(path, key_), "TLS certificate " + path + ": has no certificate in PEM");
-  EXPECT_EQ(ProblemOfCa(path), "TLS CA " + path + ": has no certificate in PEM");
   EXPECT_EQ(Problem(certificate_, path),
             "TLS key " + path + ": has no private key in PEM that needs no password");
 }

@@ -1,10 +1,6 @@
 // Who may call, by the token that comes with a call, and tokens that are replaced under load.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
-#include <vector>
-
 #include "tests/common/security/tls_fixture.h"
 
 namespace tandem::security {
@@ -68,49 +64,6 @@ TEST_F(TokenTest, AChannelThatStandsSendsTheReplacedOne) {
   EXPECT_EQ(Call(channel).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   folder_.Put("mine", kOther);
   EXPECT_TRUE(Call(channel).status.ok());
-}
-
-// A rotation as it is meant: both for a while, then the new one alone.
-TEST_F(TokenTest, ReplacedUnderLoadWithoutAFailedCall) {
-  std::atomic<bool> over = false;
-  std::atomic<int> calls = 0, streams = 0, messages = 0, failures = 0;
-  const auto old_channel = Connect(ClientFiles(), folder_.Put("old", kToken));
-  const auto new_channel = Connect(ClientFiles(), folder_.Put("new", kOther));
-  std::atomic<bool> rotated = false;
-  std::vector<std::thread> load;
-  load.emplace_back([&] {  // begun with the old token; a call that runs is not asked again
-    Stream stream(old_channel);
-    while (!over) stream.RoundTrip() ? ++messages : ++failures;
-    if (!stream.End().ok()) ++failures;
-  });
-  load.emplace_back([&] {
-    while (!over) Call(rotated ? new_channel : old_channel).status.ok() ? ++calls : ++failures;
-  });
-  load.emplace_back([&] {  // short streams
-    while (!over) {
-      Stream stream(rotated ? new_channel : old_channel);
-      stream.RoundTrip() && stream.End().ok() ? ++streams : ++failures;
-    }
-  });
-  const auto go_on = [&] {
-    const int calls_before = calls, streams_before = streams;
-    EXPECT_TRUE(
-        WaitUntil([&] { return calls > calls_before + 10 && streams > streams_before + 10; }));
-  };
-  go_on();
-  folder_.Put("tokens", std::string(kToken) + "\n" + kOther);
-  go_on();
-  rotated = true;
-  go_on();  // who was about to send the old one did
-  folder_.Put("tokens", kOther);
-  go_on();
-  over = true;
-  for (std::thread& thread : load) thread.join();
-  EXPECT_EQ(failures, 0) << Log();
-  EXPECT_GT(messages, 20);
-  // The negative control: the old one is out.
-  EXPECT_EQ(Call(old_channel).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_TRUE(Call(new_channel).status.ok());
 }
 
 }  // namespace

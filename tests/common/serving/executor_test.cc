@@ -14,13 +14,6 @@ using absl::StatusCode;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ServingExecutor, StreamIdsAreNewAndNeverNone) {
-  Echo echo;
-  const StreamId first = echo.executor.NewStreamId();
-  EXPECT_NE(first, StreamId());
-  EXPECT_NE(echo.executor.NewStreamId(), first);
-}
-
 TEST(ServingExecutor, TakesInAllThatIsQueuedBeforeItComputes) {
   Echo echo;
   auto one = echo.Connect();

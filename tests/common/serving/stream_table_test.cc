@@ -24,18 +24,6 @@ class StreamTableTest : public ::testing::Test {
   StreamTable<EchoStream> streams_;
 };
 
-TEST_F(StreamTableTest, AStreamIsWhatHelloSaid) {
-  auto sink = Begin(StreamId{3});
-  EchoStream* const stream = streams_.Find(StreamId{3});
-  ASSERT_NE(stream, nullptr);
-  EXPECT_EQ(stream, &streams_.At(StreamId{3}));
-  EXPECT_EQ(stream->id, StreamId{3});
-  EXPECT_EQ(stream->client_id, "client");
-  EXPECT_EQ(stream->incarnation, base::Incarnation{7});
-  EXPECT_EQ(stream->sink, sink);
-  EXPECT_EQ(streams_.Find(StreamId{4}), nullptr);
-}
-
 TEST_F(StreamTableTest, AStreamEndsOnlyWhenAllIsAnswered) {
   auto sink = Begin(StreamId{1});
   Begin(StreamId{2});
@@ -56,13 +44,6 @@ TEST_F(StreamTableTest, AStreamEndsOnlyWhenAllIsAnswered) {
   EXPECT_EQ(streams_.Find(StreamId{1}), nullptr);
   EXPECT_THAT(streams_.Finished(), IsEmpty());
   EXPECT_TRUE(sink->closed()->ok());
-}
-
-TEST_F(StreamTableTest, NobodyIsToldOfAStreamThatIsGone) {
-  auto sink = Begin(StreamId{1});
-  streams_.End(StreamId{1}, std::nullopt);
-  EXPECT_THAT(streams_.All(), IsEmpty());
-  EXPECT_FALSE(sink->closed().has_value());
 }
 
 TEST_F(StreamTableTest, ASecondAnswerIsABug) {

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/messages/sampling_options.h"
-
 namespace tandem::speculation {
 namespace {
 
@@ -187,37 +185,6 @@ TEST(SequenceOptions, TheRestHasItsRanges) {
       {"options.cache_scope", "65 bytes; at most 64",
        [](auto& options) { options.set_cache_scope(std::string(65, 'a')); }},
   });
-}
-
-// What is sent is what is taken, and what a service sends on is the same again.
-TEST(SequenceOptions, EveryFieldArrives) {
-  sampling::SamplingParameters sent;
-  sent.temperature = 0.5;
-  sent.top_k = 5;
-  sent.top_p = 0.75;
-  sent.min_p = 0.125;
-  sent.repetition_penalty = 1.5;
-  sent.presence_penalty = -0.25;
-  sent.frequency_penalty = 0.75;
-  sent.bias = {{1, 2.5}, {3, -100}};
-  sent.banned = {7};
-  sent.allowed = {1, 2, 3, 7};
-  sent.min_tokens = 4;
-  sent.stop_token_ids = {2};
-  const SequenceSettings taken = Taken([&sent](auto& options) {
-    *options.mutable_sampling() = messages::ToWire(sent);
-    options.add_stop_token_ids(2);
-    options.set_seed(99);
-    options.set_sample_index(65535);
-    options.set_priority(10);
-  });
-  EXPECT_EQ(taken.sampling, sent);
-  EXPECT_EQ(taken.seed, 99u);
-  EXPECT_EQ(taken.sample_index, 65535u);
-  EXPECT_EQ(taken.priority, 10u);
-  EXPECT_EQ(taken.prompt_tokens, 3u);
-  EXPECT_EQ(taken.max_length, kContext);
-  EXPECT_EQ(taken.leniency, std::nullopt) << "it comes with rule lenient only";
 }
 
 }  // namespace

@@ -12,6 +12,16 @@ namespace {
 SequenceSettings Sent() {
   SequenceSettings settings;
   settings.sampling.temperature = 0.5;
+  settings.sampling.top_k = 5;
+  settings.sampling.top_p = 0.75;
+  settings.sampling.min_p = 0.125;
+  settings.sampling.repetition_penalty = 1.5;
+  settings.sampling.presence_penalty = -0.25;
+  settings.sampling.frequency_penalty = 0.75;
+  settings.sampling.bias = {{1, 2.5}, {3, -100}};
+  settings.sampling.banned = {7};
+  settings.sampling.allowed = {1, 2, 3, 7};
+  settings.sampling.min_tokens = 4;
   settings.sampling.stop_token_ids = {1, 2};
   settings.rule = acceptance::Rule::kLenient;
   settings.leniency = 0.25;

@@ -25,7 +25,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 // Of the process, while it lives.
 class Environment {
@@ -184,24 +183,6 @@ TEST_F(CollectorTest, AFullQueueIsSaidOnce) {
   EXPECT_TRUE(collector.Got("tandem-target"));
   EXPECT_THAT(Logged(), ElementsAre(AllOf(HasSubstr("spans end faster than they reach"),
                                           HasSubstr("OTEL_BSP_MAX_QUEUE_SIZE"))));
-}
-
-TEST_F(CollectorTest, ABadVariableIsAnError) {
-  const Environment environment(
-      {{"OTEL_TRACES_EXPORTER", "otlp"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}});
-  const absl::Status status =
-      Tracing::FromEnvironment({.service_name = "tandem-target"}, clock_).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf'"));
-}
-
-TEST_F(CollectorTest, WithoutVariablesItIsOff) {
-  const auto tracing = Tracing::FromEnvironment({.service_name = "tandem-target"}, clock_);
-  ASSERT_TRUE(tracing.ok()) << tracing.status();
-  EXPECT_EQ((*tracing)->tracer(), nullptr);
-  EXPECT_EQ((*tracing)->Describe(), "off");
-  (*tracing)->Flush(absl::Seconds(1));
 }
 
 // A round of the samplers' own choice, whose parents mean nothing to them.

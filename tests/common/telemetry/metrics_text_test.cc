@@ -19,14 +19,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "common/base/version.h"
 #include "common/telemetry/buckets.h"
 
 namespace tandem::telemetry {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 
 const ProcessInfo kProcess{.service = "target", .version = "0.1.0", .instance = "a \"b\"\\"};
 
@@ -115,10 +113,6 @@ TEST(Buckets, Ascend) {
   }
   EXPECT_DOUBLE_EQ(SecondsBuckets().front(), 10e-6);
   EXPECT_DOUBLE_EQ(SecondsBuckets().back(), 60);
-}
-
-TEST(Version, IsTheProjects) {
-  EXPECT_THAT(std::string(base::Version()), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
 }  // namespace

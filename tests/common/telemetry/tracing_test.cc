@@ -18,7 +18,6 @@ namespace {
 using testing::AttributeValue;
 using ::testing::ElementsAre;
 using testing::FinishedSpan;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
@@ -199,15 +198,6 @@ TEST_F(TracingTest, ARootWithLinksIsSampledOnTheirBehalf) {
   ASSERT_THAT(spans_.Finished(), SizeIs(1));
   EXPECT_THAT(spans_.Finished()[0].links, ElementsAre(links[0], links[1]));
   EXPECT_EQ(spans_.Finished()[0].parent_id, "");
-}
-
-TEST_F(TracingTest, WhatIsClearedIsGone) {
-  auto tracing = Make();
-  tracing->tracer()->Start({.name = "a", .at = clock_.Now()});
-  EXPECT_THAT(spans_.Named("a"), SizeIs(1));
-  EXPECT_THAT(spans_.Named("b"), IsEmpty());
-  spans_.Clear();
-  EXPECT_THAT(spans_.Finished(), IsEmpty());
 }
 
 }  // namespace

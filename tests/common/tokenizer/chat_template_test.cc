@@ -366,14 +366,6 @@ TEST(ChatTemplateTest, WhatTheEngineLacksIsNamedAtTheStart) {
             "");
 }
 
-TEST(ChatTemplateTest, TheTemplatesBeginningIsTheOnlyOne) {
-  const Chat chat = FamilyChat(FamilyOf("mistral"));  // whose tokenizer adds <s> to plain text
-  const absl::StatusOr<ChatPrompt> prompt = chat.Apply(Say("x"));
-  ASSERT_TRUE(prompt.ok()) << prompt.status();
-  EXPECT_EQ(std::count(prompt->ids.begin(), prompt->ids.end(), 1), 1);
-  EXPECT_EQ(prompt->ids[0], 1);
-}
-
 // However a template cuts, joins and moves the caller's text.
 TEST(ChatTemplateTest, TextThatTheTemplateTakesApartIsTheCallersStill) {
   const std::vector<std::pair<std::string, std::string>> attacks = {

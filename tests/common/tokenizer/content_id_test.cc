@@ -5,7 +5,6 @@
 
 #include "common/tokenizer/tokenizer.h"
 #include "tests/common/tokenizer/test_tokenizers.h"
-#include "tests/support/paths.h"
 
 namespace tandem::tokenizer {
 namespace {
@@ -82,12 +81,6 @@ TEST(ContentId, PartsOfTheVocabularyCompareToo) {
   theirs[7] ^= 1;
   EXPECT_EQ(FirstDifference(all.subspan(1000, 1000), theirs, 1000)->token, 1007u);
   EXPECT_FALSE(FirstDifference({}, {}).has_value());
-}
-
-TEST(ContentId, TheDraftOfTheDemoHasTheTargetsTokenizer) {
-  const auto draft = Tokenizer::Load(tandem::testing::SourcePath("demo/draft"));
-  ASSERT_TRUE(draft.ok()) << draft.status();
-  EXPECT_EQ((*draft)->content_id(), LoadDemo()->content_id());
 }
 
 }  // namespace

@@ -49,47 +49,6 @@ TEST(Tokenizer, SpecialTokensHaveNoText) {
   EXPECT_EQ(*demo->Decode(*ids), "ab");
 }
 
-TEST(Tokenizer, TheBeginningOfTextTokenIsAddedOnRequest) {
-  const auto llama = MakeTokenizer(ByteFallbackJson());
-  const auto with = llama->Encode("hello wo");
-  const auto without = llama->Encode("hello wo", /*add_special_tokens=*/false);
-  ASSERT_TRUE(with.ok() && without.ok());
-  ASSERT_EQ(with->size(), without->size() + 1);
-  EXPECT_EQ((*with)[0], 1u);
-  EXPECT_EQ(*llama->Decode(*with), "hello wo");
-  EXPECT_EQ(*llama->Decode(*without), "hello wo");
-}
-
-TEST(Tokenizer, RoundTripsRandomText) {
-  std::mt19937 random(1);
-  const auto demo = LoadDemo();
-  const auto llama = MakeTokenizer(ByteFallbackJson());
-  for (int run = 0; run < 300; ++run) {
-    const std::string text = RandomText(random, random() % 60);
-    for (const Tokenizer* tokenizer : {demo.get(), llama.get()}) {
-      const auto ids = tokenizer->Encode(text);
-      ASSERT_TRUE(ids.ok()) << ids.status();
-      const auto decoded = tokenizer->Decode(*ids);
-      ASSERT_TRUE(decoded.ok()) << decoded.status();
-      ASSERT_EQ(*decoded, text);
-    }
-  }
-}
-
-TEST(Tokenizer, EveryIdAloneDecodesAsTheCrateDoes) {
-  const auto demo = LoadDemo();
-  const CrateDecoder demo_crate(ReadAll(DemoDirectory() + "/tokenizer.json"));
-  for (uint32_t id = 0; id < demo->vocabulary_size(); ++id) {
-    ASSERT_TRUE(demo->IsToken(id));
-    ASSERT_EQ(*demo->Decode({id}), demo_crate.Decode({id})) << id;
-  }
-  const auto llama = MakeTokenizer(ByteFallbackJson());
-  const CrateDecoder llama_crate(ByteFallbackJson().dump());
-  for (uint32_t id = 0; id < llama->vocabulary_size(); ++id) {
-    ASSERT_EQ(*llama->Decode({id}), llama_crate.Decode({id})) << id;
-  }
-}
-
 TEST(Tokenizer, NoTextHasFewerTokensThanItsBytesOverThoseOfTheLongest) {
   const auto tokenizer = LoadDemo();
   size_t longest = 0;

@@ -200,22 +200,6 @@ TEST_P(ReplyStreamTest, ARefusalBeforeAnyReply) {
   EXPECT_EQ(status.error_message(), "max_tokens: 7 is outside 1 to 6");
 }
 
-TEST_P(ReplyStreamTest, AClientThatDoesNotReadIsCutOff) {
-  service_.options.max_queued = 16;
-  script_.on_message = [](const Request&, Sink<Reply>& sink) {
-    Reply big;
-    big.mutable_delta()->set_text(std::string(65536, 'x'));
-    big.mutable_delta()->add_token_ids(1);
-    while (sink.Send(big)) {
-    }
-  };
-  Start();
-  const auto reader = stub_->Generate(&context_, {});
-  EXPECT_EQ(script_.done.get_future().get().code(), absl::StatusCode::kResourceExhausted);
-  ReadAll(*reader);
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-}
-
 // A handler that closes its sink when it is made.
 TEST_P(ReplyStreamTest, WhoIsRefusedIsNotRead) {
   script_.refused = absl::UnauthenticatedError("no token");

@@ -210,13 +210,6 @@ TEST_F(ServerHostTest, TheAdminPortMayEndUnderLoad) {
   EXPECT_FALSE(admin::PlainConnection(port).connected());
 }
 
-TEST(ServerHostMetrics, WithoutAnyTheyAreNotFound) {
-  const auto host =
-      ServerHost::Start({.listen_address = "127.0.0.1:0", .admin_address = "localhost:0"});
-  ASSERT_TRUE(host.ok()) << host.status();
-  EXPECT_THAT(admin::Http((*host)->admin_port(), kGet), ::testing::StartsWith("HTTP/1.1 404"));
-}
-
 TEST_F(ServerHostTest, ATakenPortIsNamed) {
   const std::string taken = Address(host_->port());
   for (const bool admin : {false, true}) {
@@ -226,12 +219,6 @@ TEST_F(ServerHostTest, ATakenPortIsNamed) {
     ASSERT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(second.status().message(), ::testing::HasSubstr(taken));
   }
-}
-
-TEST_F(ServerHostTest, AnAddressOfAnotherMachineIsNamed) {
-  const auto host = ServerHost::Start({.listen_address = "192.0.2.1:50051"});
-  ASSERT_EQ(host.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(host.status().message(), ::testing::HasSubstr("192.0.2.1:50051"));
 }
 
 TEST_F(ServerHostTest, ReflectionListsTheServices) {
@@ -281,20 +268,6 @@ TEST_F(ServerHostTest, ACallThatNeverEndsIsCancelledAfterTheGrace) {
   EXPECT_EQ(service_.ended.get_future().get().code(), absl::StatusCode::kCancelled);
   EXPECT_FALSE(client_done_.get_future().get().ok());
   EXPECT_FALSE(server_->Send({}));
-}
-
-TEST(ServerHostAddress, OneThatIsNoAddressIsRefusedByItsForm) {
-  ServerHostOptions options;
-  options.listen_address = "nonsense";
-  absl::Status status = ServerHost::Start(options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              ::testing::HasSubstr("listen: 'nonsense' has no port"));
-  options.listen_address = "127.0.0.1:0";
-  options.admin_address = "127.0.0.1:x";
-  status = ServerHost::Start(options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("admin-listen: '127.0.0.1:x'"));
 }
 
 }  // namespace
