@@ -165,7 +165,7 @@ ManyClients::Plan ManyClients::MakePlan() {
       plan.read_pause = absl::Milliseconds(static_cast<int64_t>(1 + random_() % 30));
       break;
     case 8:
-      if (random_() % 4 != 0) break;
+      if (options_.stuck == absl::ZeroDuration() || random_() % 4 != 0) break;
       plan.stuck = true;
       plan.request.set_max_tokens(kLongText);
       plan.request.clear_stop();
@@ -205,8 +205,11 @@ void ManyClients::Ended(const Plan& plan, const EndedRequest& ended) {
       tally_.Ended("ok");
       tally_.Add(ended.last.speculation());
       if (ended.starts != 1 || ended.lasts != 1) wrong("OK without Started or Last");
-      if (plain && (ids != expected.ids || ended.text != expected.text)) {
-        wrong("not the target's text");
+      if (ended.last.usage().completion_tokens() != ids.size()) wrong("usage is not what was sent");
+      if (plain && (ids != expected.ids || ended.text != expected.text ||
+                    ended.last.finish_reason() != expected.finish)) {
+        wrong(absl::StrCat("not the target's text: \"", ended.text, "\" for \"", expected.text,
+                           "\""));
       }
       break;
     case grpc::StatusCode::CANCELLED:
@@ -219,6 +222,9 @@ void ManyClients::Ended(const Plan& plan, const EndedRequest& ended) {
       break;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       tally_.Ended("refused");
+      if (!options_.may_be_refused && plan.deadline == absl::InfiniteDuration()) {
+        wrong("no slot, without a deadline");
+      }
       pause = kPauseOfTheRefused;
       break;
     case grpc::StatusCode::ABORTED:

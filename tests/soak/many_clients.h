@@ -1,5 +1,5 @@
-// A thousand clients on a few threads: each sends a request after the other. Some cancel, some set
-// a deadline, some read slowly, some stop reading for so long that they are thrown out.
+// Many clients on a few threads: each sends a request after the other. Some cancel, some set a
+// deadline, some read slowly, some stop reading for so long that they are thrown out.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "common/concurrency/mutex.h"
 #include "common/concurrency/system_clock.h"
 #include "tandem/v1/generation.grpc.pb.h"
-#include "tests/soak/clients.h"
+#include "tests/soak/tally.h"
 #include "tests/support/table_model.h"
 
 namespace tandem::testing {
@@ -23,7 +23,8 @@ struct ManyClientsOptions {
   int clients = 1000;
   int channels = 16;
   uint64_t seed = 1;
-  absl::Duration stuck = absl::Seconds(6);  // how long a stuck reader does not read
+  absl::Duration stuck = absl::ZeroDuration();  // how long a stuck reader does not read; 0: none is
+  bool may_be_refused = false;                  // else RESOURCE_EXHAUSTED comes of a deadline alone
 };
 
 // Thread-safe. The tally's endings: ok, cancelled, deadline, refused, aborted. Every other end, and

@@ -17,10 +17,10 @@
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
-#include "tests/soak/clients.h"
 #include "tests/soak/expected_text.h"
 #include "tests/soak/many_clients.h"
 #include "tests/soak/memory_watch.h"
+#include "tests/soak/tally.h"
 #include "tests/support/table_model.h"
 #include "tests/support/wait.h"
 
@@ -77,6 +77,8 @@ TEST(ManyRequestsSoak, EveryOneIsAccountedForAndMemoryIsFlat) {
   client_options.address = absl::StrCat("127.0.0.1:", cluster.port());
   client_options.clients = static_cast<int>(clients);
   client_options.seed = Setting("TANDEM_SOAK_SEED", 1);
+  client_options.stuck = absl::Seconds(6);
+  client_options.may_be_refused = true;
   ManyClients many(client_options, table, tally);
   std::printf("  %llu clients, %s, TANDEM_SOAK_SEED=%llu\n",
               static_cast<unsigned long long>(clients), absl::FormatDuration(duration).c_str(),

@@ -8,15 +8,12 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "gtest/gtest.h"
@@ -24,9 +21,11 @@
 #include "tests/integration/models.h"
 #include "tests/netproxy/netproxy.h"
 #include "tests/soak/bad_network.h"
-#include "tests/soak/clients.h"
 #include "tests/soak/expected_text.h"
+#include "tests/soak/many_clients.h"
+#include "tests/soak/memory_watch.h"
 #include "tests/soak/restartable_draft.h"
+#include "tests/soak/tally.h"
 #include "tests/support/table_model.h"
 #include "tests/support/wait.h"
 
@@ -34,21 +33,12 @@ namespace tandem::testing::soak_test {
 namespace {
 
 constexpr int kClients = 32;
-constexpr int64_t kMaxGrowthKiB = 48 * 1024;
+constexpr double kMaxGrowthMib = 48;
 constexpr int kMaxMoreThreads = 8;  // gRPC's own pools breathe
 
 uint64_t Setting(const char* name, uint64_t fallback) {
   const char* text = getenv(name);
   return text == nullptr ? fallback : strtoull(text, nullptr, 10);
-}
-
-int64_t ProcessNumber(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(field + ":", 0) == 0) return std::stoll(line.substr(field.size() + 1));
-  }
-  TANDEM_CHECK(false) << "no " << field << " in /proc/self/status";
-  return 0;
 }
 
 TableModelOptions TargetOptions() {
@@ -71,14 +61,9 @@ TableModelOptions DraftOptions() {
   return options;
 }
 
-struct Footprint {
-  int64_t resident_kib = 0;
-  int64_t threads = 0;
-};
-
-Footprint Measure() {
+MemorySample Footprint() {
   malloc_trim(0);
-  return {ProcessNumber("VmRSS"), ProcessNumber("Threads")};
+  return SampleMemory();
 }
 
 class SoakTest : public ::testing::Test {
@@ -115,20 +100,20 @@ class SoakTest : public ::testing::Test {
 
   void Load(absl::Duration duration, uint64_t seed) {
     BadNetwork network(*target_link_, *draft_link_, draft_, seed);
-    std::atomic<bool> stop{false};
-    std::vector<std::thread> threads;
-    for (uint64_t i = 0; i < kClients; ++i) {
-      threads.emplace_back(
-          [&, i] { Client(cluster_->channel(), table_, tally_, seed * 1000 + i).Run(stop); });
-    }
+    ManyClientsOptions options;
+    options.address = absl::StrCat("127.0.0.1:", cluster_->port());
+    options.clients = kClients;
+    options.channels = 1;
+    options.seed = seed;
+    ManyClients clients(options, table_, tally_);
+    clients.Start();
     const absl::Time end = absl::Now() + duration;
     while (absl::Now() < end) {
       absl::SleepFor(std::min(absl::Seconds(10), end - absl::Now()));
       printf("  %s\n", tally_.Text().c_str());
       fflush(stdout);
     }
-    stop = true;
-    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(clients.Stop(absl::Minutes(3))) << clients.running() << " requests did not end";
   }
 
   // Nothing is held any more.
@@ -162,23 +147,20 @@ TEST_F(SoakTest, EveryRequestEndsClearlyAndNothingIsLeft) {
 
   Load(duration / 4, seed);
   ExpectIdle();
-  const Footprint warm = Measure();
+  const MemorySample warm = Footprint();
 
   Load(duration * 3 / 4, seed + 1);
   ExpectIdle();
-  const Footprint end = Measure();
-  printf(
-      "  resident %lld KiB, then %lld; threads %lld, then %lld; replays %llu, reconnections "
-      "%llu\n",
-      static_cast<long long>(warm.resident_kib), static_cast<long long>(end.resident_kib),
-      static_cast<long long>(warm.threads), static_cast<long long>(end.threads),
-      static_cast<unsigned long long>(tally_.replays()),
-      static_cast<unsigned long long>(tally_.reconnections()));
-  EXPECT_LE(end.resident_kib, warm.resident_kib + kMaxGrowthKiB);
+  const MemorySample end = Footprint();
+  printf("  resident %.1f MiB, then %.1f; threads %d, then %d; replays %llu, reconnections %llu\n",
+         warm.resident_mib, end.resident_mib, warm.threads, end.threads,
+         static_cast<unsigned long long>(tally_.replays()),
+         static_cast<unsigned long long>(tally_.reconnections()));
+  EXPECT_LE(end.resident_mib, warm.resident_mib + kMaxGrowthMib);
   EXPECT_LE(end.threads, warm.threads + kMaxMoreThreads);
 
   // The faults did happen, and most requests got over them.
-  EXPECT_GT(tally_.count("ok"), tally_.count("deadline") + tally_.count("no slot"));
+  EXPECT_GT(tally_.count("ok"), tally_.count("deadline") + tally_.count("refused"));
   EXPECT_GT(tally_.count("cancelled"), 0u);
   EXPECT_GT(tally_.replays(), 0u);
   EXPECT_GT(tally_.reconnections(), 0u);
