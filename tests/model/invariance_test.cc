@@ -230,52 +230,5 @@ TEST(SteadySteps, AllocateNothing) {
   }
 }
 
-// A draft's life under random verdicts, against recomputing from scratch: wrong candidates in the
-// cache, rolled back, the missing last candidate fed first (the lag invariant).
-TEST(LagInvariant, RandomAcceptLengthsGiveTheBitsOfAFreshCache) {
-  auto model = Model({"tied"});
-  std::mt19937 random(3);
-  const uint32_t vocabulary = model->info().vocabulary_size;
-  auto cache = *model->NewCache(128);
-  std::vector<uint32_t> committed = RandomTokens(random, 5, vocabulary);
-  int lagging = 0;
-  while (committed.size() < 100) {
-    // Proposes four candidates: feeds what is missing, then its own candidates but the last.
-    std::vector<uint32_t> feed(committed.begin() + cache->length(), committed.end());
-    if (feed.size() > 1) ++lagging;
-    std::vector<uint32_t> text = committed;
-    for (int i = 0; i < 4; ++i) {
-      auto logits = model->Forward({{cache.get(), feed, static_cast<int>(feed.size()) - 1}});
-      ASSERT_TRUE(logits.ok()) << logits.status();
-      ASSERT_EQ(cache->length(), static_cast<int>(text.size()));
-      // Copied: valid until the next pass only.
-      const std::vector<float> row(logits->row(0).begin(), logits->row(0).end());
-      ASSERT_TRUE(SameBits(row, AllLogits(*model, text, 256).back()));
-      feed = {static_cast<uint32_t>(random() % vocabulary)};
-      text.push_back(feed[0]);
-    }
-    const int accepted = static_cast<int>(random() % 5);
-    text.resize(committed.size() + accepted);
-    committed = text;
-    cache->Truncate(std::min<int>(cache->length(), static_cast<int>(committed.size())));
-    committed.push_back(random() % vocabulary);
-  }
-  EXPECT_GT(lagging, 3);
-}
-
-// Positions beyond one page, in a cache whose pages held another sequence before.
-TEST(Spans, ReusedPagesLeaveNoTrace) {
-  DecoderOptions options;
-  options.pool_tokens = 512;
-  options.max_rows = 300;
-  auto model = MakeDecoder(GoldenDirectory("llama3"), options);
-  std::mt19937 random(4);
-  const uint32_t vocabulary = model->info().vocabulary_size;
-  auto tokens = RandomTokens(random, 300, vocabulary);
-  const auto wanted = AllLogits(*model, tokens, 64);
-  AllLogits(*model, RandomTokens(random, 500, vocabulary), 250);
-  EXPECT_EQ(AllLogits(*model, tokens, 300), wanted);
-}
-
 }  // namespace
 }  // namespace tandem::model::testing

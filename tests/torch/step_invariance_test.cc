@@ -85,10 +85,10 @@ void ExpectCompanyIsNotSeen(LanguageModel& model, size_t count = 6, int length =
 }
 
 // Trees of one model, and what is kept of them.
-void ExpectTreesEqualChains(LanguageModel& model, int trials) {
+void ExpectTreesEqualChains(LanguageModel& model) {
   const uint32_t vocabulary = model.info().vocabulary_size;
   std::mt19937 random(5);
-  for (int trial = 0; trial < trials; ++trial) {
+  for (int trial = 0; trial < 2; ++trial) {
     const auto text = RandomTokens(random, 9, vocabulary);
     const std::vector<int> parents = model::testing::RandomTree(random, 14);
     const auto tokens = RandomTokens(random, 14, vocabulary);
@@ -149,7 +149,7 @@ TEST(StepInvarianceTest, NorInAnyFamily) {
     ASSERT_NE(model, nullptr);
     ExpectChunksEqual(*model, 20);
     ExpectCompanyIsNotSeen(*model, 3, 20);
-    ExpectTreesEqualChains(*model, 1);
+    ExpectTreesEqualChains(*model);
   }
 }
 
@@ -170,14 +170,6 @@ TEST(StepInvarianceTest, NorAreEarlierSequencesOfTheSamePages) {
   const auto wanted = AllLogits(*model, tokens, 64);
   AllLogits(*model, RandomTokens(random, 500, vocabulary), 250);
   EXPECT_EQ(AllLogits(*model, tokens, 250), wanted);
-}
-
-TEST(StepInvarianceTest, ATreesRowsEqualTheirChains) {
-  for (const ComputeType type : {ComputeType::kFloat32, ComputeType::kBfloat16}) {
-    auto model = LoadTorch(GoldenDirectory("gqa_odd"), {type, 32, 1});
-    ASSERT_NE(model, nullptr);
-    ExpectTreesEqualChains(*model, 6);
-  }
 }
 
 }  // namespace

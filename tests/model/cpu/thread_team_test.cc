@@ -158,7 +158,5 @@ TEST(ThreadTeam, UnevenWorkSaysNothingOfTheMachine) {
   EXPECT_EQ(calls, (std::vector<int>{3, 2}));
 }
 
-TEST(ThreadTeam, EndsWithoutEverRunning) { ThreadTeam team(3); }
-
 }  // namespace
 }  // namespace tandem::model::cpu
