@@ -14,13 +14,11 @@
 #include "client/bench/bench.h"
 #include "client/chat/chat.h"
 #include "client/common/command_line.h"
+#include "client/common/model_program.h"
 #include "client/completion/completion.h"
-#include "client/derive_ngrams/derive_ngrams.h"
 #include "client/describe/describe.h"
 #include "client/generate/generate.h"
-#include "client/prune_vocabulary/prune_vocabulary.h"
 #include "client/pull/command.h"
-#include "client/serve/serve.h"
 #include "client/theory/theory.h"
 #include "client/tokenize/tokenize.h"
 #include "common/base/version.h"
@@ -44,11 +42,12 @@ constexpr Command kCommands[] = {
      &RunGenerate},
     {"chat", "reads messages and streams the answers of a model that has a chat template",
      &RunChat},
-    {"serve", "draft service, target service and orchestrator in one process", &RunServe},
+    {"serve", "draft service, target service and orchestrator in one process",
+     [](absl::Span<const std::string> args) { return RunModelProgram("serve", args); }},
     {"derive-ngrams", "asks a model for its n-grams once, for drafts that need no model",
-     &RunDeriveNgrams},
+     [](absl::Span<const std::string> args) { return RunModelProgram("derive-ngrams", args); }},
     {"prune-vocabulary", "makes a draft model that proposes the commonest tokens of a corpus alone",
-     &RunPruneVocabulary},
+     [](absl::Span<const std::string> args) { return RunModelProgram("prune-vocabulary", args); }},
     {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
     {"pull", "a model of the Hugging Face hub into the cache", &RunPull},
     {"tokenize", "a text as the served model's tokens, and tokens as a text", &RunTokenize},

@@ -42,7 +42,7 @@ orchestrator/openai
 orchestrator/trace orchestrator/metrics orchestrator/log
 orchestrator
 client/common
-client/generate client/bench client/theory client/serve client/pull client/chat client/describe client/tokenize client/completion client/derive_ngrams client/prune_vocabulary
+client/generate client/bench client/theory client/pull client/chat client/describe client/tokenize client/completion
 client all_in_one
 """
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
