@@ -1,21 +1,38 @@
-// Any messages in any order, from several streams: every Step gets exactly one verdict, every
-// verdict that is OK equals the direct computation, and nothing is left behind.
+// Any messages in any order, from several streams that break, and passes that fail: every Step gets
+// exactly one verdict, every verdict that is OK equals the direct computation, every sampled Step is
+// one span whose links and times fit to those of the passes, every Step is counted once, and nothing
+// is left behind.
 #include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
 
 #include "common/base/log.h"
+#include "common/messages/trace_context.h"
+#include "common/transport/status_name.h"
 #include "tests/support/fuzz_seeds.h"
+#include "tests/target_service/answers/trace_links.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
 namespace {
 
+using telemetry::SpanContext;
+using testing::FakeSpan;
+
+constexpr char kDropped[] = "its stream ended";
+
 class Fuzzer {
  public:
-  explicit Fuzzer(uint32_t seed) : random_(seed), target_(MakeOptions(), MakeModel()) {
+  // Every third seed leaves some Steps unsampled; passes of odd ones fail now and then.
+  explicit Fuzzer(uint32_t seed)
+      : random_(seed),
+        sampled_alone_(seed % 3 > 0),
+        fails_(seed % 2 == 1),
+        target_(MakeOptions(), MakeModel()) {
     for (size_t i = 0; i < 2; ++i) streams_.push_back(Connect(i));
   }
 
@@ -33,7 +50,34 @@ class Fuzzer {
       Collect();
     }
     target_.RunAll();
+    target_.clock.Advance(absl::Seconds(1));  // nobody is waited for any more
+    target_.RunAll();
     Collect();
+  }
+
+  // Adds the sampled Steps to `all`, by status; what was dropped under kDropped.
+  void CheckSpans(std::map<std::string, int>& all) {
+    const std::vector<FakeSpan> spans = tracer_.Take();
+    EXPECT_EQ(LinkProblems(spans), "");
+    const auto passes = Named(spans, telemetry::kPassSpan);
+    std::map<int64_t, int> ids;
+    for (const FakeSpan& pass : passes) {
+      EXPECT_EQ(++ids[pass.number(telemetry::kPassId)], 1) << "a pass is there twice";
+      EXPECT_EQ(pass.number(telemetry::kComputed), absl::ToInt64Microseconds(pass.duration()));
+    }
+    std::map<std::string, int> statuses;
+    std::map<uint64_t, int> seen;
+    for (const FakeSpan& step : Named(spans, telemetry::kStepSpan)) {
+      ++seen[NumberOf(step.parent)];
+      ++statuses[step.failure == kDropped ? kDropped : step.text(telemetry::kStatus)];
+      if (step.attributes.count(telemetry::kRows) > 0) CheckTimes(step, passes);
+    }
+    EXPECT_EQ(seen, sampled_) << "one span a sampled Step";
+    for (const auto& [status, count] : statuses) all[status] += count;
+    statuses.erase(kDropped);
+    if (sampled_alone_) {
+      EXPECT_EQ(statuses, Counted());
+    }
   }
 
   void ExpectAllAnsweredOnceAndNothingLeft() {
@@ -70,14 +114,19 @@ class Fuzzer {
     return options;
   }
 
-  static Options MakeOptions() {
+  Options MakeOptions() {
     Options options;
+    options.tracer = &tracer_;
     options.max_sequences = 5;
     options.prefill_rows = 8;
     return options;
   }
-  static testing::TableModelOptions MakeModel() {
+  testing::TableModelOptions MakeModel() {
     testing::TableModelOptions model;
+    model.before_pass = [this](absl::Span<const model::ForwardPart>) {
+      target_.clock.Advance(absl::Microseconds(Pick(100)));
+      return fails_ && Pick(25) == 0 ? absl::InternalError("out of order") : absl::OkStatus();
+    };
     model.max_rows = 24;
     model.pool_tokens = 900;  // for four of the five, where they are as long as they may be
     return model;
@@ -120,11 +169,58 @@ class Fuzzer {
     internal::v1::Step step = MakeStep(sequence, round, text, keep, candidates);
     if (keep == 0) *step.mutable_options() = OptionsOfKind(sequence, Pick(kKinds));
     step.set_prompt_logprobs(Pick(5) == 0);
+    *step.mutable_trace() = messages::ToWire(NextWait());
     Spoil(step);
     const Name name(stream, step.sequence(), step.round());
     open_.insert(name);
     asked_.emplace(name, Asked{step, text});
     return step;
+  }
+
+  static uint64_t NumberOf(const SpanContext& context) {
+    uint64_t number = 0;
+    for (uint8_t byte : context.span_id) number = number << 8 | byte;
+    return number;
+  }
+  SpanContext NextWait() {
+    SpanContext context;
+    const uint64_t number = ++waits_;
+    context.trace_id[0] = 1;
+    for (size_t i = 0; i < 8; ++i) {
+      context.span_id[7 - i] = static_cast<uint8_t>(number >> (8 * i));
+    }
+    if (sampled_alone_ || Pick(2) == 0) {
+      context.flags = SpanContext::kSampled;
+      ++sampled_[number];
+    }
+    return context;
+  }
+
+  // What was computed of it is what the passes took that link to its parent, but for one that
+  // failed.
+  static void CheckTimes(const FakeSpan& step, const std::vector<FakeSpan>& passes) {
+    absl::Duration computed;
+    for (const FakeSpan& pass : passes) {
+      if (std::count(pass.links.begin(), pass.links.end(), step.parent) == 0) continue;
+      EXPECT_GE(pass.began, step.began);
+      EXPECT_LE(pass.ended, step.ended);
+      if (!pass.failure.has_value()) computed += pass.duration();
+    }
+    EXPECT_EQ(step.number(telemetry::kComputed), absl::ToInt64Microseconds(computed));
+    EXPECT_LE(step.number(telemetry::kQueued) + step.number(telemetry::kComputed),
+              absl::ToInt64Microseconds(step.duration()));
+  }
+
+  std::map<std::string, int> Counted() const {
+    std::map<std::string, int> counted;
+    for (const auto& family : target_.watchers->metrics().Collect(target_.device->load(), 0)) {
+      if (family.name != "tandem:target_steps_total") continue;
+      for (const auto& metric : family.metric) {
+        if (metric.counter.value == 0) continue;
+        counted[metric.label.at(0).value] = static_cast<int>(metric.counter.value);
+      }
+    }
+    return counted;
   }
 
   void Spoil(internal::v1::Step& step) {
@@ -196,6 +292,12 @@ class Fuzzer {
   }
 
   std::mt19937 random_;
+  const bool sampled_alone_;
+  const bool fails_;
+  testing::FakeClock tracer_clock_;
+  testing::FakeTracer tracer_{tracer_clock_, false};
+  std::map<uint64_t, int> sampled_;
+  uint64_t waits_ = 0;
   Harness target_;
   std::vector<Harness::Stream> streams_;
   std::vector<Harness::Stream> old_streams_;
@@ -208,16 +310,21 @@ class Fuzzer {
   std::map<uint32_t, int> right_;
 };
 
-TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
+TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightlyAndIsOneSpan) {
   const base::ScopedLogSink quiet([](const base::LogEntry&) {});  // each stream is two lines
+  std::map<std::string, int> spans;
   std::map<internal::v1::Status, int> counts;
   std::map<uint32_t, int> right;
-  const uint32_t seeds = testing::FuzzSeeds(80);
+  const uint32_t seeds = testing::FuzzSeeds(120);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     Fuzzer fuzzer(seed);
     fuzzer.Run(120);
+    fuzzer.CheckSpans(spans);
     fuzzer.ExpectAllAnsweredOnceAndNothingLeft();
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    if (seed % 2 == 0) {
+      EXPECT_EQ(fuzzer.counts().count(internal::v1::STATUS_INTERNAL), 0u) << "no pass failed";
+    }
     for (auto [status, count] : fuzzer.counts()) counts[status] += count;
     for (auto [kind, count] : fuzzer.right()) right[kind] += count;
   }
@@ -227,11 +334,13 @@ TEST(TargetFuzz, EveryStepIsAnsweredOnceAndRightly) {
   for (internal::v1::Status status :
        {internal::v1::STATUS_OK, internal::v1::STATUS_NEED_PREFIX, internal::v1::STATUS_STALE,
         internal::v1::STATUS_INVALID, internal::v1::STATUS_NO_SLOT, internal::v1::STATUS_EXPIRED,
-        internal::v1::STATUS_CLOSED}) {
+        internal::v1::STATUS_CLOSED, internal::v1::STATUS_INTERNAL}) {
     EXPECT_GT(counts[status], 10) << internal::v1::Status_Name(status);
+    EXPECT_GT(spans[std::string(transport::StatusName(status))], 10)
+        << internal::v1::Status_Name(status);
   }
+  EXPECT_GT(spans[kDropped], 10);
   EXPECT_GT(counts[internal::v1::STATUS_OK], 500);
-  EXPECT_EQ(counts[internal::v1::STATUS_INTERNAL], 0);
 }
 
 }  // namespace
