@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -61,9 +62,13 @@ absl::StatusOr<model::LoadOptions> DraftOptions(const ServeOptions& serve) {
   return options;
 }
 
-absl::Status OfModel(const char* role, const absl::Status& status) {
+// The draft's own flags, where the loader's advice names those of a model alone.
+absl::Status OfModel(absl::string_view role, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("--", role, "-model: ", status.message()));
+  const std::string message = absl::StrCat("--", role, "-model: ", status.message());
+  if (role != "draft") return absl::Status(status.code(), message);
+  return absl::Status(status.code(),
+                      absl::StrReplaceAll(message, {{"--pool-tokens", "--draft-pool-tokens"}}));
 }
 
 // Their files, and the memory for both together.

@@ -77,12 +77,9 @@ void TheoryOptions::AddTo(flags::FlagSet& flags) {
         name,
         [=](absl::string_view text) {
           double value = 0;
-          if (!absl::SimpleAtod(text, &value) ||
-              !flags::Range{0, kMaxMicroseconds / unit, positive}.Contains(value)) {
-            return flags::BadFlag(name, text,
-                                  positive ? "must be a number above 0"
-                                           : "must be a number, at "
-                                             "least 0");
+          const flags::Range range{0, kMaxMicroseconds / unit, positive};
+          if (!absl::SimpleAtod(text, &value) || !range.Contains(value)) {
+            return flags::BadFlag(name, text, absl::StrCat("must be a number, ", range.ToString()));
           }
           if (us->has_value()) {
             return flags::BadFlag(name, text, "is given in the other unit, too; give one of both");

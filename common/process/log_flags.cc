@@ -12,7 +12,7 @@ void LogFlags::AddTo(flags::FlagSet& flags) {
   flags.Choice("log-format", &format, {"text", "json"},
                "form of the lines on stderr: text, or json, an object a line");
   flags.Choice("log-level", &level, {"info", "warning", "error"},
-               "the least important lines that are written");
+               "the least important lines that are written: info, warning or error");
 }
 
 void LogFlags::Apply() const {

@@ -209,8 +209,9 @@ TEST(TheoryCommandTest, BadFlagsAreNamedWithTheirRange) {
                                                      {"--cost-curve=1", "rows"},
                                                      {"--cost-curve=2:5,1:6", "must rise"},
                                                      {"--cost-curve=1:5,2:4", "must not fall"},
-                                                     {"--draft-us=x", "at least 0"},
-                                                     {"--draft-ms=-1", "at least 0"},
+                                                     {"--draft-us=x", "0 to 1e+12"},
+                                                     {"--draft-ms=-1", "0 to 1e+09"},
+                                                     {"--target-ms=1e308", "above 0, to 1e+09"},
                                                      {"--target-ms=0", "above 0"}};
   for (const auto& [flag, range] : bad) {
     EXPECT_THAT(Error({flag}), AllOf(HasSubstr(flag), HasSubstr(range))) << flag;
