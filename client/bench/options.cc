@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -14,28 +13,18 @@
 namespace tandem::client {
 namespace {
 
-// Plain decimal digits, nothing else.
-std::optional<uint32_t> Digits(absl::string_view text) {
-  uint32_t value = 0;
-  if (text.empty() || text.find_first_not_of("0123456789") != absl::string_view::npos ||
-      !absl::SimpleAtoi(text, &value)) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 // Nullopt: not one of off, auto or 1 to kMaxDraftTokens.
 std::optional<BenchMode> ParseMode(absl::string_view text) {
   if (text == "off") return BenchMode{0};
   if (text == "auto") return BenchMode{};
-  const std::optional<uint32_t> number = Digits(text);
-  if (!number.has_value() || *number < 1 || *number > kMaxDraftTokens) return std::nullopt;
-  return BenchMode{number};
+  const std::optional<uint64_t> number = flags::ParseWhole(text, 1, kMaxDraftTokens);
+  if (!number.has_value()) return std::nullopt;
+  return BenchMode{static_cast<uint32_t>(*number)};
 }
 
 }  // namespace
 
-BenchOptions::BenchOptions() { sampling.temperature = 0; }
+BenchOptions::BenchOptions() { request.request.mutable_sampling()->set_temperature(0); }
 
 void BenchOptions::AddTo(flags::FlagSet& flags) {
   orchestrator.AddTo(flags);
@@ -79,7 +68,7 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
                "instead: time to first token after a silence beside that of a busy system");
   flags.Duration("silence", &silence, absl::Milliseconds(1), absl::Minutes(10),
                  "with --idle: how long");
-  sampling.AddTo(flags);
+  request.AddTo(flags);
   flags.Group("Output");
   flags.Switch("json", &json, "print one JSON object instead of a table");
 }
@@ -104,20 +93,20 @@ absl::Status BenchOptions::Validate() const {
   if (!load && !modes.empty()) {
     return absl::InvalidArgumentError("--modes needs --concurrency=N");
   }
-  if (load && sampling.draft_tokens.has_value()) {
-    return flags::BadFlag("draft-tokens", absl::StrCat(*sampling.draft_tokens),
+  if (load && request.draft_tokens().has_value()) {
+    return flags::BadFlag("draft-tokens", absl::StrCat(*request.draft_tokens()),
                           "with --concurrency say --modes=off,2,4 or the like");
   }
-  if (!idle && !load && sampling.draft_tokens == 0u) {
+  if (!idle && !load && request.draft_tokens() == 0u) {
     return flags::BadFlag("draft-tokens", "0",
                           "bench measures requests with a draft, and --against=off, the default, "
                           "compares them with the target alone; must be auto, or 1 to 16");
   }
-  if (!idle && !load && sampling.draft_tokens == Against().draft_tokens) {
+  if (!idle && !load && request.draft_tokens() == Against().draft_tokens) {
     return flags::BadFlag("against", Against().Name(),
                           "is what --draft-tokens says, too; name another");
   }
-  return sampling.Validate();
+  return request.Validate();
 }
 
 std::vector<BenchMode> BenchOptions::Modes() const {
@@ -127,8 +116,8 @@ std::vector<BenchMode> BenchOptions::Modes() const {
 absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
   std::vector<uint32_t> values;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::optional<uint32_t> value = Digits(part);
-    if (!value.has_value() || *value < 1 || *value > kMaxConcurrency) {
+    const std::optional<uint64_t> value = flags::ParseWhole(part, 1, kMaxConcurrency);
+    if (!value.has_value()) {
       return flags::BadFlag("concurrency", text,
                             absl::StrCat("must be whole numbers, 1 to ", kMaxConcurrency,
                                          ", with commas between them"));
@@ -136,7 +125,7 @@ absl::StatusOr<std::vector<uint32_t>> ParseConcurrency(absl::string_view text) {
     if (!values.empty() && *value <= values.back()) {
       return flags::BadFlag("concurrency", text, "must rise from number to number");
     }
-    values.push_back(*value);
+    values.push_back(static_cast<uint32_t>(*value));
   }
   return values;
 }

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "client/bench/records.h"
 #include "client/common/orchestrator_flags.h"
-#include "client/common/sampling_flags.h"
+#include "client/common/request_flags.h"
 #include "common/flags/flag_set.h"
 
 namespace tandem::client {
@@ -26,7 +26,7 @@ struct BenchOptions {
   uint64_t prompts = 0;      // number of prompts, from the first; 0 = all
   uint64_t max_tokens = 64;
   uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
-  SamplingFlags sampling;
+  RequestFlags request;
   bool json = false;
   std::optional<BenchMode> against;  // what each request of the pairs is compared with; absent: off
 

@@ -36,7 +36,7 @@ v1::GenerateRequest MakeRequest(const BenchOptions& options, const v1::GenerateR
   // All write equally much; but behind the end of an answer a chat model writes what it is never
   // served for, and a draft guesses that too well.
   request.mutable_stop()->set_ignore_eos(!prompt.has_conversation());
-  options.sampling.Apply(request);
+  options.request.Apply(request);
   return request;
 }
 

@@ -15,7 +15,7 @@ void Say(absl::string_view role, absl::string_view text, v1::Conversation& conve
 
 ChatHistory::ChatHistory(const ChatOptions& options, absl::string_view cache_scope,
                          bool text_runs) {
-  options.sampling.Apply(request_);
+  options.request.Apply(request_);
   request_.set_max_tokens(static_cast<uint32_t>(options.max_tokens));
   request_.set_cache_scope(std::string(cache_scope));
   request_.set_text_runs(text_runs);

@@ -20,7 +20,7 @@ void ChatOptions::AddTo(flags::FlagSet& flags) {
              "beginning; at most 64 bytes; the conversation has one of its own when absent");
   flags.Duration("timeout", &timeout, absl::ZeroDuration(), absl::InfiniteDuration(),
                  "the longest that an answer may take; 0 = unlimited");
-  sampling.AddTo(flags);
+  request.AddTo(flags);
   flags.Group("Output");
   flags.Switch("quiet", &quiet, "answers alone: nothing of commands, and of how speculation went");
   flags.Choice("color", &color, {"auto", "always", "never"},
@@ -33,7 +33,7 @@ absl::Status ChatOptions::Validate() const {
   if (!template_arguments.empty()) {
     TANDEM_RETURN_IF_ERROR(CheckPrompt(template_arguments, "--template-arguments"));
   }
-  return sampling.Validate();
+  return request.Validate();
 }
 
 }  // namespace tandem::client

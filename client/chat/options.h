@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/common/orchestrator_flags.h"
-#include "client/common/sampling_flags.h"
+#include "client/common/request_flags.h"
 #include "common/flags/flag_set.h"
 
 namespace tandem::client {
@@ -23,7 +23,7 @@ struct ChatOptions {
   absl::Duration timeout = absl::ZeroDuration();  // of an answer; 0 = unlimited
   bool quiet = false;                             // answers alone
   std::string color = "auto";                     // auto, always, never
-  SamplingFlags sampling;
+  RequestFlags request;
 
   void AddTo(flags::FlagSet& flags);
   absl::Status Validate() const;  // INVALID_ARGUMENT names the flag

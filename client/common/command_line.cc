@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "client/common/request_flags.h"
 #include "common/base/excerpt.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
@@ -25,9 +26,10 @@ std::optional<int> ReadArguments(absl::Span<const std::string> args, flags::Flag
 
 void PrintError(const absl::Status& status) {
   const std::string message = base::MessageForTerminal(status.message());
-  // A wrong flag says all by itself; of a failed request the code matters as well.
+  // A wrong flag says all by itself, also where the orchestrator found it, which knows fields; of a failed
+  // request the code matters as well.
   if (status.code() == absl::StatusCode::kInvalidArgument) {
-    std::fprintf(stderr, "error: %s\n", message.c_str());
+    std::fprintf(stderr, "error: %s\n", InFlagsWords(message).c_str());
   } else {
     std::fprintf(stderr, "error: %s: %s\n", absl::StatusCodeToString(status.code()).c_str(),
                  message.c_str());

@@ -14,6 +14,7 @@
 #include "client/common/outcome.h"
 #include "common/base/check.h"
 #include "common/base/json.h"
+#include "common/messages/request_options.h"
 
 namespace tandem::client {
 namespace {
@@ -85,15 +86,12 @@ void Fact(absl::string_view name, uint64_t value, std::string& text) {
 }
 
 std::string Sampling(const v1::SamplingOptions& sampling) {
+  v1::GenerateRequest request;
+  *request.mutable_sampling() = sampling;
   std::vector<std::string> parts;
-  if (sampling.has_temperature()) {
-    parts.push_back(absl::StrCat("temperature ", sampling.temperature()));
-  }
-  if (sampling.has_top_k()) parts.push_back(absl::StrCat("top-k ", sampling.top_k()));
-  if (sampling.has_top_p()) parts.push_back(absl::StrCat("top-p ", sampling.top_p()));
-  if (sampling.has_min_p()) parts.push_back(absl::StrCat("min-p ", sampling.min_p()));
-  if (sampling.has_repetition_penalty()) {
-    parts.push_back(absl::StrCat("repetition penalty ", sampling.repetition_penalty()));
+  for (const messages::RequestOption& option : messages::RequestOptions()) {
+    const std::optional<double> value = messages::NumberIn(option, request);
+    if (value.has_value()) parts.push_back(absl::StrCat(option.flag, " ", *value));
   }
   return absl::StrJoin(parts, ", ");
 }

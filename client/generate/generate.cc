@@ -88,7 +88,8 @@ class Report {
  private:
   void EndText(const Outcome& outcome, bool complete) {
     if (!outcome.has_started()) return;
-    Print(several_ ? SamplesText(outcome, options_.first_sample, complete) : "\n");
+    Print(several_ ? SamplesText(outcome, options_.request.request.first_sample(), complete)
+                   : "\n");
   }
 
   // Of the colours in the text; empty if it has none.
@@ -101,7 +102,8 @@ class Report {
   std::string Picture(const Outcome& outcome) const {
     if (options_.timeline.empty()) return "";
     const TimelineOptions timeline{StyleFor(options_.color, AskTerminal(STDERR_FILENO)),
-                                   options_.timeline == "all", options_.first_sample};
+                                   options_.timeline == "all",
+                                   options_.request.request.first_sample()};
     return "\n" + Timeline(outcome.rounds, timeline);
   }
 

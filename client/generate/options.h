@@ -13,17 +13,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/common/orchestrator_flags.h"
-#include "client/common/sampling_flags.h"
+#include "client/common/request_flags.h"
 #include "client/common/text_source.h"
 #include "common/flags/flag_set.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::client {
 
-inline constexpr uint32_t kMaxPriority = 10;
-inline constexpr uint32_t kMaxSamples = 16;
 inline constexpr uint64_t kDefaultMaxTokens = 128;
-inline constexpr uint32_t kMaxSampleIndex = 65535;
 
 struct GenerateOptions {
   OrchestratorFlags orchestrator;
@@ -31,21 +28,13 @@ struct GenerateOptions {
   std::optional<uint64_t>
       max_tokens;  // absent: kDefaultMaxTokens, or what there is room for; 0 = the
                    // orchestrator's default
-  SamplingFlags sampling;
+  RequestFlags request;
   std::vector<std::string> stop;
-  std::vector<uint32_t> stop_tokens;
-  bool ignore_eos = false;
-  uint64_t samples = 1;       // 1 to kMaxSamples
-  uint64_t first_sample = 0;  // the last sample's index is at most kMaxSampleIndex
+  uint64_t samples = 1;  // 1 to messages::kMaxRequestSamples
 
   std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
   bool processed_logprobs = false;   // needs logprobs, as the next field
   bool prompt_logprobs = false;
-  std::vector<uint32_t>
-      output_prefix_ids;  // to resume: output that exists already; one sample only
-
-  std::string cache_scope;                        // common/speculation/cache_scope.h; empty: none
-  uint64_t priority = 0;                          // 0 to kMaxPriority
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited
   std::string format = "text";                    // text, json
   std::string record;                             // a file for the final JSON object; empty: none

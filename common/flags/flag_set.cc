@@ -91,17 +91,25 @@ void FlagSet::TextList(absl::string_view name, std::vector<std::string>* value,
 
 void FlagSet::Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
                      absl::string_view help) {
-  const auto set = [name = std::string(name), value, choices](absl::string_view text) {
+  Choice(
+      name, [value](const std::string& text) { *value = text; }, std::move(choices), *value, help);
+}
+
+void FlagSet::Choice(absl::string_view name, std::function<void(const std::string&)> set,
+                     std::vector<std::string> choices, absl::string_view default_value,
+                     absl::string_view help) {
+  const auto check = [name = std::string(name), set = std::move(set),
+                      choices](absl::string_view text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
       return BadFlag(
           name, text,
           absl::StrCat("must be one of ", absl::StrJoin(choices, ", "), DidYouMean(text, choices)));
     }
-    *value = std::string(text);
+    set(std::string(text));
     return absl::OkStatus();
   };
-  Flag& flag = Add(name, help, set);
-  flag.facts = Facts("", *value);
+  Flag& flag = Add(name, help, check);
+  flag.facts = Facts("", default_value);
   flag.choices = std::move(choices);
 }
 
@@ -112,9 +120,8 @@ void FlagSet::OptionalChoice(absl::string_view name, std::string* value,
   flags_.back().alone = std::string(alone);
 }
 
-void FlagSet::AddNumber(absl::string_view name, uint64_t min, uint64_t max,
-                        std::string default_value, absl::string_view help,
-                        std::function<void(uint64_t)> set) {
+void FlagSet::Number(absl::string_view name, std::function<void(uint64_t)> set, uint64_t min,
+                     uint64_t max, absl::string_view default_value, absl::string_view help) {
   const auto parse = [name = std::string(name), min, max,
                       set = std::move(set)](absl::string_view text) {
     const std::optional<uint64_t> number = ParseWhole(text, min, max);
@@ -129,7 +136,16 @@ void FlagSet::AddNumber(absl::string_view name, uint64_t min, uint64_t max,
 
 void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t max,
                          absl::string_view help) {
-  const auto add = [name = std::string(name), value, max](absl::string_view text) {
+  const auto add = [value](uint32_t number) {
+    value->push_back(number);
+    return value->size();
+  };
+  NumberList(name, add, max, help);
+}
+
+void FlagSet::NumberList(absl::string_view name, std::function<size_t(uint32_t)> add, size_t max,
+                         absl::string_view help) {
+  const auto parse = [name = std::string(name), add = std::move(add), max](absl::string_view text) {
     for (absl::string_view part : absl::StrSplit(text, ',')) {
       const std::optional<uint64_t> number = ParseWhole(part, 0, UINT32_MAX);
       if (!number.has_value()) {
@@ -137,28 +153,34 @@ void FlagSet::NumberList(absl::string_view name, std::vector<uint32_t>* value, s
             name, text,
             absl::StrCat("must be whole numbers, 0 to ", UINT32_MAX, ", with commas between them"));
       }
-      value->push_back(static_cast<uint32_t>(*number));
-      if (value->size() > max) {
+      if (add(static_cast<uint32_t>(*number)) > max) {
         return BadFlag(name, text, absl::StrCat("has more than ", max, " numbers"));
       }
     }
     return absl::OkStatus();
   };
-  CustomList(name, add, help);
+  CustomList(name, parse, help);
 }
 
 void FlagSet::Real(absl::string_view name, std::optional<double>* value, Range range,
                    absl::string_view help) {
-  const auto set = [name = std::string(name), value, range](absl::string_view text) {
+  Real(
+      name, [value](double number) { *value = number; }, range,
+      value->has_value() ? absl::StrCat(**value) : "", help);
+}
+
+void FlagSet::Real(absl::string_view name, std::function<void(double)> set, Range range,
+                   absl::string_view default_value, absl::string_view help) {
+  const auto parse = [name = std::string(name), set = std::move(set),
+                      range](absl::string_view text) {
     double number = 0;
     if (!absl::SimpleAtod(text, &number) || !range.Contains(number)) {
       return BadFlag(name, text, absl::StrCat("must be a number, ", range.ToString()));
     }
-    *value = number;
+    set(number);
     return absl::OkStatus();
   };
-  Add(name, help, set).facts =
-      Facts(range.ToString(), value->has_value() ? absl::StrCat(**value) : "");
+  Add(name, help, parse).facts = Facts(range.ToString(), default_value);
 }
 
 void FlagSet::Duration(absl::string_view name, absl::Duration* value, absl::Duration min,
@@ -178,12 +200,18 @@ void FlagSet::Duration(absl::string_view name, absl::Duration* value, absl::Dura
 }
 
 void FlagSet::Switch(absl::string_view name, bool* value, absl::string_view help) {
-  const auto set = [name = std::string(name), value](absl::string_view text) {
+  Switch(
+      name, [value](bool on) { *value = on; }, help);
+}
+
+void FlagSet::Switch(absl::string_view name, std::function<void(bool)> set,
+                     absl::string_view help) {
+  const auto parse = [name = std::string(name), set = std::move(set)](absl::string_view text) {
     if (text != "true" && text != "false") return BadFlag(name, text, "must be true or false");
-    *value = text == "true";
+    set(text == "true");
     return absl::OkStatus();
   };
-  Add(name, help, set).alone = "true";
+  Add(name, help, parse).alone = "true";
 }
 
 void FlagSet::Letter(char letter, absl::string_view name) {

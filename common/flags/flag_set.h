@@ -55,20 +55,34 @@ class FlagSet {
   void Number(absl::string_view name, Whole* value, uint64_t min, uint64_t max,
               absl::string_view help) {
     static_assert(std::is_integral_v<Whole>);
-    AddNumber(name, min, max, absl::StrCat(*value), help,
-              [value](uint64_t number) { *value = static_cast<Whole>(number); });
+    Number(
+        name, [value](uint64_t number) { *value = static_cast<Whole>(number); }, min, max,
+        absl::StrCat(*value), help);
   }
   template <typename Whole>
   void Number(absl::string_view name, std::optional<Whole>* value, uint64_t min, uint64_t max,
               absl::string_view help) {
-    AddNumber(name, min, max, value->has_value() ? absl::StrCat(**value) : "", help,
-              [value](uint64_t number) { *value = static_cast<Whole>(number); });
+    Number(
+        name, [value](uint64_t number) { *value = static_cast<Whole>(number); }, min, max,
+        value->has_value() ? absl::StrCat(**value) : "", help);
   }
   // "1,2,3", and again and again: at most `max` in all. Whole numbers below 2^32.
   void NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t max,
                   absl::string_view help);
   void Real(absl::string_view name, std::optional<double>* value, Range range,
             absl::string_view help);
+  // The same for values that are kept elsewhere: `set` gets each good one. `default_value` is what the
+  // help says of it. `add` returns how many there are then.
+  void Choice(absl::string_view name, std::function<void(const std::string&)> set,
+              std::vector<std::string> choices, absl::string_view default_value,
+              absl::string_view help);
+  void Number(absl::string_view name, std::function<void(uint64_t)> set, uint64_t min, uint64_t max,
+              absl::string_view default_value, absl::string_view help);
+  void NumberList(absl::string_view name, std::function<size_t(uint32_t)> add, size_t max,
+                  absl::string_view help);
+  void Real(absl::string_view name, std::function<void(double)> set, Range range,
+            absl::string_view default_value, absl::string_view help);
+  void Switch(absl::string_view name, std::function<void(bool)> set, absl::string_view help);
   // As Abseil writes it: 90s, 1m30s. `max` may be infinite.
   void Duration(absl::string_view name, absl::Duration* value, absl::Duration min,
                 absl::Duration max, absl::string_view help);
@@ -119,8 +133,6 @@ class FlagSet {
 
   Flag& Add(absl::string_view name, absl::string_view help,
             std::function<absl::Status(absl::string_view)> set);
-  void AddNumber(absl::string_view name, uint64_t min, uint64_t max, std::string default_value,
-                 absl::string_view help, std::function<void(uint64_t)> set);
   // `name`: with hyphens.
   Flag* Find(absl::string_view name);
   Flag* FindLetter(char letter);

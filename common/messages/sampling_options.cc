@@ -1,48 +1,70 @@
 #include "common/messages/sampling_options.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/reflection.h>
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/messages/request_options.h"
+
 namespace tandem::messages {
+namespace {
+
+using Real = double sampling::SamplingParameters::*;
+using Whole = uint32_t sampling::SamplingParameters::*;
+using Ids = std::vector<uint32_t> sampling::SamplingParameters::*;
+
+}  // namespace
 
 sampling::SamplingParameters FromWire(const v1::SamplingOptions& options,
                                       const sampling::SamplingParameters& defaults) {
   sampling::SamplingParameters parameters = defaults;
-  if (options.has_temperature()) parameters.temperature = options.temperature();
-  if (options.has_top_k()) parameters.top_k = options.top_k();
-  if (options.has_top_p()) parameters.top_p = options.top_p();
-  if (options.has_min_p()) parameters.min_p = options.min_p();
-  if (options.has_repetition_penalty()) {
-    parameters.repetition_penalty = options.repetition_penalty();
+  const google::protobuf::Reflection& values = *options.GetReflection();
+  for (const RequestOption& option : RequestOptions()) {
+    if (option.member.index() == 0) continue;  // kept elsewhere
+    const google::protobuf::FieldDescriptor* const field = &option.field();
+    if (field->has_presence() && !values.HasField(options, field)) continue;
+    if (const auto* real = std::get_if<Real>(&option.member)) {
+      parameters.*(*real) = values.GetFloat(options, field);
+    } else if (const auto* whole = std::get_if<Whole>(&option.member)) {
+      parameters.*(*whole) = values.GetUInt32(options, field);
+    } else {
+      const auto& ids = values.GetRepeatedFieldRef<uint32_t>(options, field);
+      (parameters.*std::get<Ids>(option.member)).assign(ids.begin(), ids.end());
+    }
   }
-  parameters.presence_penalty = options.presence_penalty();
-  parameters.frequency_penalty = options.frequency_penalty();
   parameters.bias.clear();
   for (const v1::LogitBias& entry : options.logit_bias()) {
     parameters.bias.push_back({entry.token(), entry.bias()});
   }
-  parameters.banned.assign(options.banned_token_ids().begin(), options.banned_token_ids().end());
-  parameters.allowed.assign(options.allowed_token_ids().begin(), options.allowed_token_ids().end());
-  parameters.min_tokens = options.min_tokens();
   return parameters;
 }
 
 v1::SamplingOptions ToWire(const sampling::SamplingParameters& parameters) {
   v1::SamplingOptions wire;
-  wire.set_temperature(static_cast<float>(parameters.temperature));
-  wire.set_top_k(parameters.top_k);
-  wire.set_top_p(static_cast<float>(parameters.top_p));
-  if (parameters.min_p != 0) wire.set_min_p(static_cast<float>(parameters.min_p));
-  if (parameters.repetition_penalty != 1) {
-    wire.set_repetition_penalty(static_cast<float>(parameters.repetition_penalty));
+  const google::protobuf::Reflection& values = *wire.GetReflection();
+  for (const RequestOption& option : RequestOptions()) {
+    if (option.member.index() == 0) continue;
+    const google::protobuf::FieldDescriptor* const field = &option.field();
+    if (const auto* real = std::get_if<Real>(&option.member)) {
+      values.SetFloat(&wire, field, static_cast<float>(parameters.*(*real)));
+    } else if (const auto* whole = std::get_if<Whole>(&option.member)) {
+      values.SetUInt32(&wire, field, parameters.*(*whole));
+    } else if (const auto* ids = std::get_if<Ids>(&option.member)) {
+      for (uint32_t id : parameters.*(*ids)) values.AddUInt32(&wire, field, id);
+    }
   }
-  wire.set_presence_penalty(static_cast<float>(parameters.presence_penalty));
-  wire.set_frequency_penalty(static_cast<float>(parameters.frequency_penalty));
   for (const sampling::TokenBias& entry : parameters.bias) {
     v1::LogitBias& bias = *wire.add_logit_bias();
     bias.set_token(entry.token);
     bias.set_bias(static_cast<float>(entry.bias));
   }
-  wire.mutable_banned_token_ids()->Add(parameters.banned.begin(), parameters.banned.end());
-  wire.mutable_allowed_token_ids()->Add(parameters.allowed.begin(), parameters.allowed.end());
-  wire.set_min_tokens(parameters.min_tokens);
   return wire;
 }
 
@@ -58,19 +80,17 @@ v1::LogprobOptions ToWire(const sampling::LogprobOptions& options) {
 }
 
 v1::Rule ToWire(acceptance::Rule rule) {
-  switch (rule) {
-    case acceptance::Rule::kGreedy:
-      return v1::RULE_GREEDY;
-    case acceptance::Rule::kSpeculative:
-      return v1::RULE_SPECULATIVE;
-    case acceptance::Rule::kBlock:
-      return v1::RULE_BLOCK;
-    case acceptance::Rule::kCoupled:
-      return v1::RULE_COUPLED;
-    case acceptance::Rule::kLenient:
-      return v1::RULE_LENIENT;
+  v1::Rule wire = v1::RULE_UNSPECIFIED;
+  TANDEM_CHECK(
+      v1::Rule_Parse(absl::StrCat("RULE_", absl::AsciiStrToUpper(acceptance::Name(rule))), &wire));
+  return wire;
+}
+
+std::optional<acceptance::Rule> FromWire(v1::Rule rule) {
+  for (acceptance::Rule known : acceptance::kRules) {
+    if (ToWire(known) == rule) return known;
   }
-  return v1::RULE_UNSPECIFIED;
+  return std::nullopt;
 }
 
 }  // namespace tandem::messages

@@ -3,6 +3,8 @@
 // Thread safety: plain values and pure functions.
 #pragma once
 
+#include <optional>
+
 #include "common/acceptance/rule.h"
 #include "common/sampling/logprobs.h"
 #include "common/sampling/parameters.h"
@@ -11,16 +13,19 @@
 namespace tandem::messages {
 
 // What `options` says, and `defaults` where it says nothing. stop_token_ids stay those of
-// `defaults`: they travel in SequenceOptions. Not validated: sampling::Validate does that.
+// `defaults`: they travel in SequenceOptions. Not validated: CheckRanges (request_options.h) and
+// sampling::Validate do that.
 sampling::SamplingParameters FromWire(const v1::SamplingOptions& options,
                                       const sampling::SamplingParameters& defaults = {});
 
-// Sets all fields but stop_token_ids, unless they are off.
+// Sets all fields; stop_token_ids is none of them.
 v1::SamplingOptions ToWire(const sampling::SamplingParameters& parameters);
 
 sampling::LogprobOptions FromWire(const v1::LogprobOptions& options);
 v1::LogprobOptions ToWire(const sampling::LogprobOptions& options);
 
 v1::Rule ToWire(acceptance::Rule rule);
+// Nullopt: RULE_UNSPECIFIED, or a rule that is not known.
+std::optional<acceptance::Rule> FromWire(v1::Rule rule);
 
 }  // namespace tandem::messages

@@ -10,8 +10,16 @@
 
 namespace tandem::speculation {
 
-v1::Proposal ToWire(Proposal proposal);
+static_assert(static_cast<int>(Proposal::kDefault) == v1::PROPOSAL_UNSPECIFIED &&
+              static_cast<int>(Proposal::kSampled) == v1::PROPOSAL_SAMPLED &&
+              static_cast<int>(Proposal::kGreedy) == v1::PROPOSAL_GREEDY);
+
+inline v1::Proposal ToWire(Proposal proposal) { return static_cast<v1::Proposal>(proposal); }
+
 // Absent: a value that is not known.
-std::optional<Proposal> FromWire(v1::Proposal proposal);
+inline std::optional<Proposal> FromWire(v1::Proposal proposal) {
+  if (!v1::Proposal_IsValid(proposal)) return std::nullopt;
+  return static_cast<Proposal>(proposal);
+}
 
 }  // namespace tandem::speculation

@@ -2,79 +2,81 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/acceptance/tree.h"
+#include "common/messages/request_options.h"
 #include "common/messages/sampling_options.h"
-#include "common/speculation/cache_scope.h"
-#include "common/speculation/candidate_tree.h"
 
 namespace tandem::speculation {
 namespace {
 
 // At temperature 0 every rule but lenient is greedy.
 std::variant<acceptance::Rule, messages::Refusal> CheckRule(v1::Rule rule, bool greedy) {
-  using acceptance::Rule;
-  switch (rule) {
-    case v1::RULE_GREEDY:
-      if (greedy) return Rule::kGreedy;
-      return messages::Invalid("options.rule", "RULE_GREEDY needs temperature 0");
-    case v1::RULE_UNSPECIFIED:
-      return messages::Invalid("options.rule",
-                               "RULE_UNSPECIFIED comes from a client only: name the rule in force");
-    case v1::RULE_SPECULATIVE:
-      return greedy ? Rule::kGreedy : Rule::kSpeculative;
-    case v1::RULE_BLOCK:
-      return greedy ? Rule::kGreedy : Rule::kBlock;
-    case v1::RULE_COUPLED:
-      return greedy ? Rule::kGreedy : Rule::kCoupled;
-    case v1::RULE_LENIENT:
-      return Rule::kLenient;
-    default:
-      return messages::Invalid("options.rule",
-                               absl::StrCat("rule ", static_cast<int>(rule), " is not known"));
+  if (rule == v1::RULE_UNSPECIFIED) {
+    return messages::Invalid("options.rule",
+                             "RULE_UNSPECIFIED comes from a client only: name the rule in force");
   }
+  const std::optional<acceptance::Rule> known = messages::FromWire(rule);
+  if (!known.has_value()) {
+    return messages::Invalid("options.rule",
+                             absl::StrCat("rule ", static_cast<int>(rule), " is not known"));
+  }
+  if (*known == acceptance::Rule::kGreedy && !greedy) {
+    return messages::Invalid("options.rule", "RULE_GREEDY needs temperature 0");
+  }
+  if (greedy && *known != acceptance::Rule::kLenient) return acceptance::Rule::kGreedy;
+  return *known;
 }
 
-std::optional<messages::Refusal> CheckLeniency(const internal::v1::SequenceOptions& options) {
-  const bool lenient = options.rule() == v1::RULE_LENIENT;
-  if (options.has_leniency() != lenient) {
-    return messages::Invalid("options.leniency", "it comes with RULE_LENIENT, and only then");
-  }
-  if (lenient && !(options.leniency() > 0 && options.leniency() <= 1)) {
-    return messages::Invalid(
-        "options.leniency", absl::StrCat(options.leniency(), "; it must be above 0 and at most 1"));
+// `field` has the value of a request's option.
+std::optional<messages::Refusal> CheckRange(absl::string_view field, absl::string_view option,
+                                            double value) {
+  const std::string problem = messages::RangeProblem(messages::OptionAt(option), value);
+  if (problem.empty()) return std::nullopt;
+  return messages::Invalid(absl::StrCat("options.", field), absl::StrCat(field, " ", problem));
+}
+
+std::optional<messages::Refusal> CheckRanges(const internal::v1::SequenceOptions& options) {
+  const std::tuple<const char*, const char*, double> values[] = {
+      {"cache_scope", "cache_scope", options.cache_scope().size()},
+      {"logprobs.top", "logprobs.top", options.logprobs().top()},
+      {"max_nodes", "speculation.draft_nodes", options.max_nodes()},
+      {"sample_index", "first_sample", options.sample_index()},
+      {"priority", "priority", options.priority()},
+      {"leniency", "speculation.leniency", options.has_leniency() ? options.leniency() : 1}};
+  for (const auto& [field, option, value] : values) {
+    if (auto refusal = CheckRange(field, option, value)) return refusal;
   }
   return std::nullopt;
 }
 
-std::optional<messages::Refusal> CheckLogprobs(const v1::LogprobOptions& options) {
-  if (options.top() > sampling::kMaxTopLogprobs) {
-    return messages::Invalid(
-        "options.logprobs.top",
-        absl::StrCat(options.top(), " is outside 0 to ", sampling::kMaxTopLogprobs));
+std::optional<messages::Refusal> CheckTogether(const internal::v1::SequenceOptions& options,
+                                               acceptance::Rule rule) {
+  if (options.has_leniency() != (options.rule() == v1::RULE_LENIENT)) {
+    return messages::Invalid("options.leniency", "it comes with RULE_LENIENT, and only then");
   }
-  if (options.prompt()) {
+  if (options.logprobs().prompt()) {
     return messages::Invalid(
         "options.logprobs.prompt",
         "it comes from a client only: a Step asks for them with `prompt_logprobs`");
   }
-  return std::nullopt;
-}
-
-std::optional<messages::Refusal> CheckNodes(uint32_t max_nodes, acceptance::Rule rule) {
-  if (max_nodes == 0) return std::nullopt;
-  if (!acceptance::HasTrees(rule)) {
+  if (options.max_nodes() > 0 && !acceptance::HasTrees(rule)) {
     return messages::Invalid("options.max_nodes",
                              absl::StrCat("rule ", acceptance::Name(rule),
                                           " has no trees: greedy and coupled have; send 0"));
   }
-  if (max_nodes <= kMaxTreeNodes) return std::nullopt;
-  return messages::Invalid("options.max_nodes",
-                           absl::StrCat(max_nodes, " is outside 0 to ", kMaxTreeNodes));
+  if (options.prompt_tokens() > options.max_length()) {
+    return messages::Invalid("options.prompt_tokens",
+                             absl::StrCat(options.prompt_tokens(), " is above options.max_length, ",
+                                          options.max_length()));
+  }
+  return std::nullopt;
 }
 
 // `message` begins with the parameter's name, as SamplingOptions spells it.
@@ -110,52 +112,35 @@ internal::v1::SequenceOptions ToWire(const SequenceSettings& settings) {
 std::variant<SequenceSettings, messages::Refusal> CheckSequenceOptions(
     const internal::v1::SequenceOptions& options, uint32_t context_length,
     uint32_t vocabulary_size) {
-  const std::string scope_field = "options.cache_scope";
-  if (absl::Status scope = CheckCacheScope(scope_field, options.cache_scope()); !scope.ok()) {
-    return messages::Invalid(scope_field, std::string(scope.message()));
+  if (absl::Status status = messages::CheckRanges(options.sampling(), "sampling"); !status.ok()) {
+    return RefuseSampling(absl::StripPrefix(status.message(), "sampling."));
   }
   SequenceSettings settings;
-  settings.cache_scope = options.cache_scope();
   settings.sampling = messages::FromWire(options.sampling());
   settings.sampling.stop_token_ids.assign(options.stop_token_ids().begin(),
                                           options.stop_token_ids().end());
   if (absl::Status status = sampling::Validate(settings.sampling, vocabulary_size); !status.ok()) {
     return RefuseSampling(status.message());
   }
-  if (std::optional<messages::Refusal> refusal = CheckLeniency(options)) return *std::move(refusal);
-  if (options.has_leniency()) settings.leniency = options.leniency();
-  if (options.has_logprobs()) {
-    if (auto refusal = CheckLogprobs(options.logprobs())) return *std::move(refusal);
-    settings.logprobs = messages::FromWire(options.logprobs());
+  if (auto refusal = CheckRanges(options)) return *std::move(refusal);
+  if (options.max_length() < 1 || options.max_length() > context_length) {
+    return messages::Invalid("options.max_length",
+                             absl::StrCat(options.max_length(), " is outside 1 to ", context_length,
+                                          ", the context length"));
   }
   auto rule = CheckRule(options.rule(), settings.sampling.greedy());
   if (auto* refusal = std::get_if<messages::Refusal>(&rule)) return *refusal;
   settings.rule = std::get<acceptance::Rule>(rule);
-  if (auto refusal = CheckNodes(options.max_nodes(), settings.rule)) return *std::move(refusal);
-  settings.max_nodes = options.max_nodes();
+  if (auto refusal = CheckTogether(options, settings.rule)) return *std::move(refusal);
+  if (options.has_leniency()) settings.leniency = options.leniency();
+  if (options.has_logprobs()) settings.logprobs = messages::FromWire(options.logprobs());
   settings.seed = options.seed();
   settings.sample_index = options.sample_index();
-  if (settings.sample_index >= 65536) {
-    return messages::Invalid("options.sample_index",
-                             absl::StrCat(settings.sample_index, " is outside 0 to 65535"));
-  }
-  settings.max_length = options.max_length();
-  if (settings.max_length < 1 || settings.max_length > context_length) {
-    return messages::Invalid("options.max_length",
-                             absl::StrCat(settings.max_length, " is outside 1 to ", context_length,
-                                          ", the context length"));
-  }
-  settings.priority = options.priority();
-  if (settings.priority > kMaxPriority) {
-    return messages::Invalid("options.priority",
-                             absl::StrCat(settings.priority, " is outside 0 to ", kMaxPriority));
-  }
   settings.prompt_tokens = options.prompt_tokens();
-  if (settings.prompt_tokens > settings.max_length) {
-    return messages::Invalid("options.prompt_tokens",
-                             absl::StrCat(settings.prompt_tokens, " is above options.max_length, ",
-                                          settings.max_length));
-  }
+  settings.max_length = options.max_length();
+  settings.priority = options.priority();
+  settings.cache_scope = options.cache_scope();
+  settings.max_nodes = options.max_nodes();
   return settings;
 }
 

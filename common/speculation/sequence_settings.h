@@ -8,7 +8,6 @@
 // Thread safety: a plain value.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,11 +18,6 @@
 
 namespace tandem::speculation {
 
-// Priority of a request: 0 is normal, up to this one before others.
-inline constexpr uint32_t kMaxPriority = 10;
-
-inline constexpr size_t kMaxCacheScope = 64;  // bytes
-
 struct SequenceSettings {
   sampling::SamplingParameters sampling;  // for a draft, the temperature is the draft's own
   // At temperature 0 greedy or lenient, above it any other.
@@ -33,8 +27,8 @@ struct SequenceSettings {
   uint32_t sample_index = 0;       // below 65536
   uint32_t prompt_tokens = 0;      // at most max_length
   uint32_t max_length = 0;         // tokens, prompt included; 1 to the receiver's context length
-  uint32_t priority = 0;           // 0 to kMaxPriority
-  // Prefixes are shared within a scope; at most kMaxCacheScope bytes. Empty: with nobody.
+  uint32_t priority = 0;           // 0 is normal, to 10 before others
+  // Prefixes are shared within a scope; at most 64 bytes. Empty: with nobody.
   std::string cache_scope;
   std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted; never for a draft
   // Candidates of the trees that come, under a rule that has trees (acceptance/tree.h); 0: chains

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/speculation/cache_scope.h"
-#include "common/speculation/sequence_options.h"
+#include "common/messages/request_options.h"
+#include "common/messages/sampling_options.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/generate/prompt_validation.h"
 #include "orchestrator/generate/sampling_validation.h"
@@ -16,10 +16,7 @@
 namespace tandem::orchestrator {
 namespace {
 
-constexpr uint32_t kSampleIndices = 65536;
-
 absl::Status CheckServed(const v1::GenerateRequest& request) {
-  TANDEM_RETURN_IF_ERROR(speculation::CheckCacheScope("cache_scope", request.cache_scope()));
   if (!request.has_structured()) return absl::OkStatus();
   absl::string_view kind = "structured";
   switch (request.structured().kind_case()) {
@@ -66,25 +63,6 @@ absl::Status FillLength(const v1::GenerateRequest& request, const ModelFacts& mo
   return absl::OkStatus();
 }
 
-absl::Status FillSamples(const v1::GenerateRequest& request, GenerationRequest& to) {
-  if (request.samples() > kMaxSamples) {
-    return Invalid("samples is ", request.samples(), "; it must be 0 to ", kMaxSamples);
-  }
-  to.samples = std::max(1u, request.samples());
-  if (uint64_t{request.first_sample()} + to.samples > kSampleIndices) {
-    return Invalid("first_sample is ", request.first_sample(), "; with ", to.samples,
-                   " samples it must be 0 to ", kSampleIndices - to.samples);
-  }
-  to.sample_index = request.first_sample();
-  if (to.samples > 1 && !to.output_prefix.empty()) {
-    return Invalid("output_prefix_ids has ", to.output_prefix.size(), " ids with samples ",
-                   to.samples,
-                   "; it resumes one text: ask for each sample by itself, with samples 1 and its "
-                   "own first_sample");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::string ModelFacts::LengthWords() const {
@@ -97,18 +75,17 @@ std::string ModelFacts::LengthWords() const {
 absl::StatusOr<GenerationRequest> ValidateRequest(const v1::GenerateRequest& request,
                                                   const ModelFacts& model) {
   GenerationRequest valid;
+  TANDEM_RETURN_IF_ERROR(messages::CheckOptions(request));
   TANDEM_RETURN_IF_ERROR(CheckServed(request));
   TANDEM_RETURN_IF_ERROR(FillSampling(request, model, valid));
-  TANDEM_RETURN_IF_ERROR(FillLogprobs(request, valid));
   TANDEM_RETURN_IF_ERROR(FillSpeculation(request, model, valid));
   TANDEM_RETURN_IF_ERROR(FillPrompt(request, model, valid.prompt));
   TANDEM_RETURN_IF_ERROR(FillLength(request, model, valid));
-  TANDEM_RETURN_IF_ERROR(FillSamples(request, valid));
+  if (request.has_logprobs()) valid.logprobs = messages::FromWire(request.logprobs());
+  valid.prompt_logprobs = request.logprobs().prompt();
+  valid.samples = std::max(1u, request.samples());
+  valid.sample_index = request.first_sample();
   valid.seed = request.seed();
-  if (request.priority() > speculation::kMaxPriority) {
-    return Invalid("priority is ", request.priority(), "; it must be 0 to ",
-                   speculation::kMaxPriority);
-  }
   valid.round_records = request.round_records();
   valid.token_bytes = request.token_bytes();
   valid.text_runs = request.text_runs();

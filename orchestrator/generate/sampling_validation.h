@@ -1,5 +1,5 @@
-// Checks the options of a request for sampling, the end of its text and log probabilities, and
-// fills in the model's defaults.
+// Checks the options of a request for sampling and the end of its text, and fills in the model's
+// defaults.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -11,11 +11,8 @@
 
 namespace tandem::orchestrator {
 
-// Each function fills in its part of `to`. INVALID_ARGUMENT names the field.
-
-// Fills in to.stop_strings and to.sampling, with its stop_token_ids.
+// Fills in to.stop_strings and to.sampling, with its stop_token_ids. INVALID_ARGUMENT names the field.
 absl::Status FillSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
-absl::Status FillLogprobs(const v1::GenerateRequest& request, GenerationRequest& to);
 
 }  // namespace tandem::orchestrator

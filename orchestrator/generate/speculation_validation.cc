@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/flags/nearest_name.h"
+#include "common/messages/sampling_options.h"
 #include "common/speculation/proposal_codec.h"
 #include "orchestrator/draft/length/draft_shapes.h"
 #include "orchestrator/generate/invalid.h"
@@ -20,35 +21,14 @@ using acceptance::Rule;
 
 // At temperature 0 every rule but lenient is greedy.
 absl::Status FillRule(const v1::GenerateRequest& request, GenerationRequest& to) {
-  const v1::SpeculationOptions& options = request.speculation();
   const bool greedy = to.sampling.greedy();
-  switch (options.rule()) {
-    case v1::RULE_UNSPECIFIED:
-      to.rule = request.has_seed() ? Rule::kCoupled : Rule::kSpeculative;
-      break;
-    case v1::RULE_GREEDY:
-      if (!greedy) {
-        return Invalid("speculation.rule is RULE_GREEDY at temperature ", to.sampling.temperature,
-                       "; it needs temperature 0");
-      }
-      break;
-    case v1::RULE_SPECULATIVE:
-      to.rule = Rule::kSpeculative;
-      break;
-    case v1::RULE_BLOCK:
-      to.rule = Rule::kBlock;
-      break;
-    case v1::RULE_COUPLED:
-      to.rule = Rule::kCoupled;
-      break;
-    case v1::RULE_LENIENT:
-      to.rule = Rule::kLenient;
-      return absl::OkStatus();
-    default:
-      return Invalid("speculation.rule is ", static_cast<int>(options.rule()),
-                     ", which is not known; it must be 0 to ", v1::Rule_MAX);
+  if (request.speculation().rule() == v1::RULE_GREEDY && !greedy) {
+    return Invalid("speculation.rule is RULE_GREEDY at temperature ", to.sampling.temperature,
+                   "; it needs temperature 0");
   }
-  if (greedy) to.rule = Rule::kGreedy;
+  to.rule = messages::FromWire(request.speculation().rule())
+                .value_or(request.has_seed() ? Rule::kCoupled : Rule::kSpeculative);
+  if (greedy && to.rule != Rule::kLenient) to.rule = Rule::kGreedy;
   return absl::OkStatus();
 }
 
@@ -63,56 +43,16 @@ absl::Status CheckServed(Rule rule, const std::vector<Rule>& served) {
                  }));
 }
 
-absl::Status FillLeniency(const v1::SpeculationOptions& options, GenerationRequest& to) {
-  const bool lenient = to.rule == Rule::kLenient;
-  if (!lenient && options.has_leniency()) {
-    return Invalid("speculation.leniency is ", options.leniency(),
-                   ", but speculation.rule is not RULE_LENIENT: leave leniency out, or take that "
-                   "rule");
-  }
-  if (!lenient) return absl::OkStatus();
-  if (!options.has_leniency()) {
-    return Invalid("speculation.leniency is missing: RULE_LENIENT needs it, above 0 and at most 1");
-  }
-  if (!(options.leniency() > 0 && options.leniency() <= 1)) {
-    return Invalid("speculation.leniency is ", options.leniency(),
-                   "; it must be above 0 and at most 1");
-  }
-  to.leniency = options.leniency();
-  return absl::OkStatus();
-}
-
-absl::Status FillLength(const v1::SpeculationOptions& options, LengthMode by_default,
-                        GenerationRequest& to) {
+void FillLength(const v1::SpeculationOptions& options, LengthMode by_default,
+                GenerationRequest& to) {
   to.length_mode = by_default;
-  switch (options.length_policy()) {
-    case v1::LENGTH_POLICY_UNSPECIFIED:
-      break;
-    case v1::LENGTH_POLICY_AUTO:
-      to.length_mode = LengthMode::kAuto;
-      break;
-    case v1::LENGTH_POLICY_HEURISTIC:
-      to.length_mode = LengthMode::kHeuristic;
-      break;
-    default:
-      return Invalid("speculation.length_policy is ", static_cast<int>(options.length_policy()),
-                     ", which is not known; it must be 0 to ", v1::LengthPolicy_MAX);
-  }
-  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed &&
-      options.length_policy() != v1::LENGTH_POLICY_UNSPECIFIED) {
-    return Invalid("speculation.length_policy is ", v1::LengthPolicy_Name(options.length_policy()),
-                   ", but speculation.fixed is ", options.fixed(), ": leave one of them out");
+  if (options.length_policy() == v1::LENGTH_POLICY_AUTO) to.length_mode = LengthMode::kAuto;
+  if (options.length_policy() == v1::LENGTH_POLICY_HEURISTIC) {
+    to.length_mode = LengthMode::kHeuristic;
   }
   if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed) {
-    if (options.fixed() > kMaxDraftTokens) {
-      return Invalid("speculation.fixed is ", options.fixed(), "; it must be 0 to ",
-                     kMaxDraftTokens);
-    }
     to.draft_tokens = options.fixed();
-  } else if (options.draft_tokens_case() == v1::SpeculationOptions::kAuto && !options.auto_()) {
-    return Invalid("speculation.auto is false; give speculation.fixed, 0 for no draft");
   }
-  return absl::OkStatus();
 }
 
 // The drafts say which drafters there are. A name that none of them offers would make every round
@@ -170,10 +110,6 @@ absl::Status CheckList(const std::vector<std::string>& names, const ModelFacts& 
 // no draft has said what it offers, it is a draft's default one.
 absl::Status FillDrafters(const v1::SpeculationOptions& options, const ModelFacts& model,
                           GenerationRequest& to) {
-  if (!options.drafter().empty() && options.drafters_size() > 0) {
-    return Invalid("speculation.drafter is \"", options.drafter(),
-                   "\", and speculation.drafters is given too: leave one of them out");
-  }
   std::vector<std::string> names(options.drafters().begin(), options.drafters().end());
   if (!options.drafter().empty()) names.push_back(options.drafter());
   const bool is_default = names.empty();
@@ -216,28 +152,13 @@ absl::Status CheckAble(const std::vector<std::string>& able, const std::string& 
 absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts& model,
                          GenerationRequest& to) {
   TANDEM_RETURN_IF_ERROR(FillDrafters(options, model, to));
-  const std::optional<Proposal> proposal = speculation::FromWire(options.proposal());
-  if (!proposal.has_value()) {
-    return Invalid("speculation.proposal is ", static_cast<int>(options.proposal()),
-                   ", which is not known; it must be 0 to ", v1::Proposal_MAX);
-  }
-  to.proposal = *proposal;
+  to.proposal = speculation::FromWire(options.proposal()).value_or(Proposal::kDefault);
   if (to.proposal == Proposal::kSampled) {
     TANDEM_RETURN_IF_ERROR(CheckAble(model.sampling_drafters,
                                      "speculation.proposal is PROPOSAL_SAMPLED",
                                      "has no q to draw from", "sample", model, to));
   }
-  if (!options.has_draft_temperature()) return absl::OkStatus();
-  const double temperature = options.draft_temperature();
-  if (!(temperature >= 0 && temperature <= sampling::kMaxTemperature)) {
-    return Invalid("speculation.draft_temperature is ", temperature, "; it must be from 0 to ",
-                   sampling::kMaxTemperature);
-  }
-  if (options.draft_tokens_case() == v1::SpeculationOptions::kFixed && options.fixed() == 0) {
-    return Invalid("speculation.draft_temperature is ", temperature,
-                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
-  }
-  to.draft_temperature = temperature;
+  if (options.has_draft_temperature()) to.draft_temperature = options.draft_temperature();
   return absl::OkStatus();
 }
 
@@ -276,14 +197,6 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
   const uint32_t nodes = options.draft_nodes();
   if (!options.has_draft_nodes()) LeaveNodesToPolicy(options, model, to);
   if (nodes == 0) return absl::OkStatus();
-  if (nodes > speculation::kMaxTreeNodes) {
-    return Invalid("speculation.draft_nodes is ", nodes, "; it must be 0 to ",
-                   speculation::kMaxTreeNodes);
-  }
-  if (to.draft_tokens == 0u) {
-    return Invalid("speculation.draft_nodes is ", nodes,
-                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
-  }
   TANDEM_RETURN_IF_ERROR(CheckShapesBlocks("speculation.draft_nodes", nodes, "a tree", to));
   if (model.max_nodes < nodes) {
     return Invalid("speculation.draft_nodes is ", nodes,
@@ -301,24 +214,10 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
 // What a drafter thinks of its candidates may end a block only where the text does not depend on them.
 absl::Status FillMinConfidence(const v1::SpeculationOptions& options, GenerationRequest& to) {
   if (!options.has_draft_min_confidence()) return absl::OkStatus();
-  const float least = options.draft_min_confidence();
-  if (!(least >= 0 && least <= 1)) {
-    return Invalid("speculation.draft_min_confidence is ", least, "; it must be 0 to 1");
-  }
-  to.draft_min_confidence = least;
-  if (least == 0) return absl::OkStatus();
-  if (to.draft_tokens == 0u) {
-    return Invalid("speculation.draft_min_confidence is ", least,
-                   ", but speculation.fixed is 0: there is no draft; leave one of them out");
-  }
-  TANDEM_RETURN_IF_ERROR(CheckShapesBlocks("speculation.draft_min_confidence", least,
-                                           "a block that ends by confidence", to));
-  if (options.draft_nodes() > 0) {
-    return Invalid("speculation.draft_min_confidence is ", least,
-                   ", and speculation.draft_nodes is ", to.draft_nodes,
-                   ": it ends chains; leave one of them out");
-  }
-  return absl::OkStatus();
+  to.draft_min_confidence = options.draft_min_confidence();
+  if (options.draft_min_confidence() == 0) return absl::OkStatus();
+  return CheckShapesBlocks("speculation.draft_min_confidence", options.draft_min_confidence(),
+                           "a block that ends by confidence", to);
 }
 
 }  // namespace
@@ -327,8 +226,8 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
                              GenerationRequest& to) {
   TANDEM_RETURN_IF_ERROR(FillRule(request, to));
   TANDEM_RETURN_IF_ERROR(CheckServed(to.rule, model.rules));
-  TANDEM_RETURN_IF_ERROR(FillLeniency(request.speculation(), to));
-  TANDEM_RETURN_IF_ERROR(FillLength(request.speculation(), model.length_mode, to));
+  if (request.speculation().has_leniency()) to.leniency = request.speculation().leniency();
+  FillLength(request.speculation(), model.length_mode, to);
   TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model, to));
   TANDEM_RETURN_IF_ERROR(FillNodes(request.speculation(), model, to));
   return FillMinConfidence(request.speculation(), to);

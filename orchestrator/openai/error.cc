@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "common/base/json.h"
+#include "common/messages/request_options.h"
 #include "common/messages/status_details.h"
 #include "orchestrator/generate/error_details.h"
 #include "orchestrator/generate/invalid.h"
@@ -22,26 +21,10 @@ namespace {
 constexpr absl::string_view kFieldPayload = "tandem.v1.field";
 constexpr absl::string_view kCodePayload = "tandem.v1.code";
 
-// A path of GenerateRequest, and the field's name over HTTP; empty: the prompt's. Longer paths stand
-// before their beginnings.
+// Paths that are no options of a request (common/messages/request_options.h), and their names over HTTP.
 constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
-    {"logprobs.top", "logprobs"},
-    {"sampling.banned_token_ids", "tandem.banned_token_ids"},
-    {"sampling.", ""},  // the rest of these have the same name
-    {"stop.strings", "stop"},
-    {"stop.token_ids", "stop_token_ids"},
-    {"speculation.fixed", "tandem.draft_tokens"},
-    {"speculation.auto", "tandem.draft_tokens"},
-    {"speculation.", "tandem."},
-    {"samples", "n"},
-    {"user", "user"},
-    {"max_tokens", "max_tokens"},
     {"messages", "messages"},
     {"template_arguments", "chat_template_kwargs"},
-    {"first_sample", "tandem.first_sample"},
-    {"priority", "tandem.priority"},
-    {"cache_scope", "tandem.cache_scope"},
-    {"output_prefix_ids", "tandem.output_prefix_ids"},
     {"token_ids", "tokens"},  // of /detokenize
 };
 constexpr absl::string_view kPromptPaths[] = {"text's ids", "text",       "ids.ids",
@@ -54,46 +37,34 @@ bool IsNameCharacter(char c) {
 // Ends where a path ends.
 bool HasPath(absl::string_view message, absl::string_view path) {
   if (!absl::StartsWith(message, path)) return false;
-  return path.back() == '.' || message.size() == path.size() ||
-         !IsNameCharacter(message[path.size()]);
-}
-
-// Other fields that a message names, and the values of enums.
-void NameOthers(std::string& message, const FieldNames& names) {
-  std::vector<std::pair<std::string, std::string>> replaced = {
-      {"speculation.fixed", "tandem.draft_tokens"},
-      {"speculation.", "tandem."},
-      {"LENGTH_POLICY_AUTO", "auto"},
-      {"LENGTH_POLICY_HEURISTIC", "heuristic"},
-      {"RULE_LENIENT", "lenient"},
-      {"with samples ", "with n "},
-      {"its own first_sample", "its own tandem.first_sample"},
-  };
-  if (names.max_tokens != "max_tokens")
-    replaced.emplace_back(" max_tokens", " " + names.max_tokens);
-  message = absl::StrReplaceAll(message, replaced);
+  return message.size() == path.size() || !IsNameCharacter(message[path.size()]);
 }
 
 void NameField(ApiError& error, const FieldNames& names) {
   const std::string message = error.message;
+  error.message = messages::InWordsOf(message, [&](const messages::RequestOption& option) {
+    return option.path == "max_tokens" ? names.max_tokens : std::string(option.json);
+  });
   for (absl::string_view path : kPromptPaths) {
     if (!HasPath(message, path)) continue;
     error.param = names.prompt;
     if (path != "the prompt") error.message = names.prompt + message.substr(path.size());
     return;
   }
+  bool named = std::any_of(messages::RequestOptions().begin(), messages::RequestOptions().end(),
+                           [&](const auto& option) { return HasPath(message, option.path); });
+  bool with_index = false;
   for (const auto& [path, name] : kNames) {
     if (!HasPath(message, path)) continue;
-    error.message =
-        absl::StrCat(path == "max_tokens" ? names.max_tokens : name, message.substr(path.size()));
-    // Of a conversation the whole path: messages[2].role.
-    const bool with_index = path == "messages";
-    const auto end = std::find_if_not(error.message.begin(), error.message.end(), [&](char c) {
-      return IsNameCharacter(c) || (with_index && (c == '[' || c == ']'));
-    });
-    error.param = std::string(error.message.begin(), end);
-    return;
+    error.message = absl::StrCat(name, message.substr(path.size()));
+    named = true;
+    with_index = path == "messages";  // of a conversation the whole path: messages[2].role
   }
+  if (!named) return;
+  const auto end = std::find_if_not(error.message.begin(), error.message.end(), [&](char c) {
+    return IsNameCharacter(c) || (with_index && (c == '[' || c == ']'));
+  });
+  error.param = std::string(error.message.begin(), end);
 }
 
 std::pair<int, absl::string_view> CodeAndType(absl::StatusCode code) {
@@ -151,7 +122,6 @@ ApiError ToApiError(const absl::Status& status, const FieldNames& names) {
     error.param = std::string(*field);
   } else if (absl::IsInvalidArgument(status)) {
     NameField(error, names);
-    NameOthers(error.message, names);
   } else if (code == 401) {
     error.name = "invalid_api_key";
   } else if (code == 429) {

@@ -4,10 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/flags/nearest_name.h"
+#include "common/messages/request_options.h"
 #include "orchestrator/openai/completion_request.h"
 #include "orchestrator/request/request.h"
 
@@ -56,10 +60,6 @@ void ReadStop(Fields& fields, v1::StopRules& to) {
       }
     }
   }
-  if (const auto ids = fields.Ids("stop_token_ids")) {
-    to.mutable_token_ids()->Add(ids->begin(), ids->end());
-  }
-  if (const auto ignore = fields.Bool("ignore_eos")) to.set_ignore_eos(*ignore);
   fields.Only("include_stop_str_in_output", false);
 }
 
@@ -81,30 +81,54 @@ void ReadBias(Fields& fields, v1::SamplingOptions& to) {
   }
 }
 
-void ReadSampling(Fields& fields, v1::SamplingOptions& to) {
-  const auto number = [&fields](absl::string_view name) -> std::optional<float> {
-    const auto value = fields.Number(name);
-    return value.has_value() ? std::optional(static_cast<float>(*value)) : std::nullopt;
-  };
-  if (const auto value = number("temperature")) to.set_temperature(*value);
-  if (const auto value = number("top_p")) to.set_top_p(*value);
-  if (const auto value = number("min_p")) to.set_min_p(*value);
-  if (const auto value = number("presence_penalty")) to.set_presence_penalty(*value);
-  if (const auto value = number("frequency_penalty")) to.set_frequency_penalty(*value);
-  if (const auto value = number("repetition_penalty")) to.set_repetition_penalty(*value);
-  // -1 is vLLM's old word for all of them.
-  if (const auto value = fields.Any("top_k"); value.has_value() && value->Integer() == -1) {
-    to.set_top_k(0);
-  } else if (const auto count = fields.Unsigned("top_k", 0, UINT32_MAX)) {
-    to.set_top_k(static_cast<uint32_t>(*count));
+// What is read by hand, for it has forms of its own.
+constexpr absl::string_view kOwnForm[] = {
+    "logit_bias",          "seed",          "stop", "max_tokens", "n", "logprobs", "user",
+    "tandem.draft_tokens", "tandem.drafter"};
+
+// The value of an option, where it is there and has the option's type.
+std::optional<messages::OptionValue> ReadOption(Fields& fields, absl::string_view name,
+                                                const messages::RequestOption& option) {
+  using messages::OptionType;
+  switch (option.type()) {
+    case OptionType::kSwitch:
+      return fields.Bool(name);
+    case OptionType::kWhole:
+      // -1 is vLLM's old word for all of them.
+      if (name == "top_k" && fields.Any(name) && fields.Any(name)->Integer() == -1)
+        return uint64_t{0};
+      return fields.Unsigned(name, 0, UINT32_MAX);
+    case OptionType::kReal:
+      return fields.Number(name);
+    case OptionType::kText:
+      return fields.Text(name);
+    case OptionType::kIds:
+      return fields.Ids(name);
+    case OptionType::kChoice: {
+      const auto text = fields.Text(name);
+      const std::vector<std::string> choices = option.choices();
+      if (!text.has_value()) return std::nullopt;
+      const std::string choice = absl::AsciiStrToLower(*text);
+      if (std::find(choices.begin(), choices.end(), choice) != choices.end()) return choice;
+      fields.Fail(name, absl::StrCat("is none of ", absl::StrJoin(choices, ", "),
+                                     flags::DidYouMean(*text, choices)));
+      return std::nullopt;
+    }
+    case OptionType::kOther:
+      break;
   }
-  if (const auto count = fields.Unsigned("min_tokens", 0, UINT32_MAX)) {
-    to.set_min_tokens(static_cast<uint32_t>(*count));
+  return std::nullopt;
+}
+
+// Of the body, or of its member `tandem`.
+void ReadOptions(Fields& fields, bool of_tandem, v1::GenerateRequest& to) {
+  for (const messages::RequestOption& option : messages::RequestOptions()) {
+    absl::string_view name = option.json;
+    const bool own =
+        std::find(std::begin(kOwnForm), std::end(kOwnForm), name) != std::end(kOwnForm);
+    if (name.empty() || own || absl::ConsumePrefix(&name, "tandem.") != of_tandem) continue;
+    if (const auto value = ReadOption(fields, name, option)) SetOption(option, *value, to);
   }
-  if (const auto ids = fields.Ids("allowed_token_ids")) {
-    to.mutable_allowed_token_ids()->Add(ids->begin(), ids->end());
-  }
-  ReadBias(fields, to);
 }
 
 void ReadDraftTokens(Fields& fields, v1::SpeculationOptions& to) {
@@ -117,80 +141,24 @@ void ReadDraftTokens(Fields& fields, v1::SpeculationOptions& to) {
   to.set_fixed(static_cast<uint32_t>(*count));
 }
 
-// A value of an enum by its name: `prefix` + NAME in capitals.
-template <typename Enum, typename Parse>
-std::optional<Enum> Named(Fields& fields, absl::string_view name, absl::string_view prefix,
-                          absl::string_view known, const Parse& parse) {
-  const auto text = fields.Text(name);
-  if (!text.has_value()) return std::nullopt;
-  std::string upper = absl::StrCat(prefix, *text);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  Enum value{};
-  if (parse(upper, &value) && static_cast<int>(value) != 0) return value;
-  fields.Fail(name, absl::StrCat("is none of ", known,
-                                 flags::DidYouMean(*text, absl::StrSplit(known, ", "))));
-  return std::nullopt;
-}
-
-void ReadSpeculation(Fields& fields, v1::SpeculationOptions& to) {
-  if (const auto rule = Named<v1::Rule>(
-          fields, "rule", "RULE_", "greedy, speculative, block, coupled, lenient",
-          [](const std::string& name, v1::Rule* value) { return v1::Rule_Parse(name, value); })) {
-    to.set_rule(*rule);
-  }
-  if (const auto proposal = Named<v1::Proposal>(fields, "proposal", "PROPOSAL_", "sampled, greedy",
-                                                [](const std::string& name, v1::Proposal* value) {
-                                                  return v1::Proposal_Parse(name, value);
-                                                })) {
-    to.set_proposal(*proposal);
-  }
-  if (const auto policy =
-          Named<v1::LengthPolicy>(fields, "length_policy", "LENGTH_POLICY_", "auto, heuristic",
-                                  [](const std::string& name, v1::LengthPolicy* value) {
-                                    return v1::LengthPolicy_Parse(name, value);
-                                  })) {
-    to.set_length_policy(*policy);
-  }
-  ReadDraftTokens(fields, to);
-  if (const auto nodes = fields.Unsigned("draft_nodes", 0, UINT32_MAX)) {
-    to.set_draft_nodes(static_cast<uint32_t>(*nodes));
-  }
-  if (const auto text = fields.Text("drafter")) {  // one; several, separated by commas; or auto
-    const std::vector<std::string> names = absl::StrSplit(*text, ',');
-    if (names.size() == 1) {
-      to.set_drafter(*text);
-    } else {
-      to.mutable_drafters()->Add(names.begin(), names.end());
-    }
-  }
-  if (const auto value = fields.Number("leniency")) to.set_leniency(static_cast<float>(*value));
-  if (const auto value = fields.Number("draft_min_confidence")) {
-    to.set_draft_min_confidence(static_cast<float>(*value));
-  }
-  if (const auto value = fields.Number("draft_temperature")) {
-    to.set_draft_temperature(static_cast<float>(*value));
+// One; several, separated by commas; or auto.
+void ReadDrafter(Fields& fields, v1::SpeculationOptions& to) {
+  const auto text = fields.Text("drafter");
+  if (!text.has_value()) return;
+  const std::vector<std::string> names = absl::StrSplit(*text, ',');
+  if (names.size() == 1) {
+    to.set_drafter(*text);
+  } else {
+    to.mutable_drafters()->Add(names.begin(), names.end());
   }
 }
 
 }  // namespace
 
 void ReadTandemFields(Fields& fields, v1::GenerateRequest& to, absl::Duration& timeout) {
-  ReadSpeculation(fields, *to.mutable_speculation());
-  if (const auto value = fields.Unsigned("priority", 0, UINT32_MAX)) {
-    to.set_priority(static_cast<uint32_t>(*value));
-  }
-  to.set_cache_scope(fields.Text("cache_scope").value_or(""));
-  if (const auto value = fields.Unsigned("first_sample", 0, UINT32_MAX)) {
-    to.set_first_sample(static_cast<uint32_t>(*value));
-  }
-  if (const auto ids = fields.Ids("output_prefix_ids")) {
-    to.mutable_output_prefix_ids()->Add(ids->begin(), ids->end());
-  }
-  if (const auto ids = fields.Ids("banned_token_ids")) {
-    to.mutable_sampling()->mutable_banned_token_ids()->Add(ids->begin(), ids->end());
-  }
-  to.set_text_runs(fields.Bool("text_runs").value_or(false));
+  ReadDraftTokens(fields, *to.mutable_speculation());
+  ReadDrafter(fields, *to.mutable_speculation());
+  ReadOptions(fields, /*of_tandem=*/true, to);
   const auto processed = fields.Bool("processed_logprobs");
   if (processed.value_or(false)) to.mutable_logprobs()->set_processed(true);
   if (const auto seconds = fields.Number("timeout")) {
@@ -204,7 +172,8 @@ void ReadSharedFields(Fields& fields, CompletionRequest& to) {
   ReadStream(fields, to);
   ReadSeed(fields, to.wire);
   ReadStop(fields, *to.wire.mutable_stop());
-  ReadSampling(fields, *to.wire.mutable_sampling());
+  ReadBias(fields, *to.wire.mutable_sampling());
+  ReadOptions(fields, /*of_tandem=*/false, to.wire);
   if (const auto samples = fields.Unsigned("n", 1, kMaxSamples)) {
     to.wire.set_samples(static_cast<uint32_t>(*samples));
   }

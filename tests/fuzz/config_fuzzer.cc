@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/messages/request_options.h"
+#include "common/messages/sampling_options.h"
 #include "common/sampling/parameters.h"
 #include "model/config.h"
 #include "model/decoder.h"
@@ -54,7 +56,7 @@ void CheckDefaults(const absl::StatusOr<model::SamplingDefaults>& defaults) {
   parameters.top_p = defaults->top_p.value_or(1);
   parameters.min_p = defaults->min_p.value_or(0);
   parameters.repetition_penalty = defaults->repetition_penalty.value_or(1);
-  const absl::Status status = sampling::Validate(parameters);
+  const absl::Status status = messages::CheckRanges(messages::ToWire(parameters), "sampling");
   TANDEM_CHECK(status.ok()) << "what a file gives, a request may ask for: " << status;
 }
 

@@ -276,30 +276,6 @@ INSTANTIATE_TEST_SUITE_P(Options, TreeEqualityTest,
                          ::testing::Values(Case{0, false}, Case{0.7, true}, Case{1, false}),
                          [](const auto& info) { return Name(info.param); });
 
-TEST(ConfidenceRefusalTest, WhereNoValueMayEndABlockItIsNamed) {
-  InProcessCluster cluster(PatientDemoOptions());
-  AloneOptions options;
-  options.sampling.temperature = 1;
-  options.seed = 1;
-  options.max_tokens = 4;
-  const std::vector<std::pair<std::function<void(v1::SpeculationOptions&)>, std::string>> tests = {
-      {[](auto& s) { s.set_draft_min_confidence(1.5); }, "it must be 0 to 1"},
-      {[](auto& s) { s.set_rule(v1::RULE_SPECULATIVE); }, "or take rule greedy or coupled"},
-      {[](auto& s) { s.set_draft_nodes(8); }, "it ends chains"},
-      {[](auto& s) { s.set_fixed(0); }, "there is no draft"},
-  };
-  for (const auto& [change, says] : tests) {
-    v1::GenerateRequest request = CoupledRequest({5, 6, 7}, options, 4);
-    request.mutable_speculation()->set_drafter("model");
-    request.mutable_speculation()->set_draft_min_confidence(0.5);
-    change(*request.mutable_speculation());
-    const Reply reply = Send(cluster.channel(), request);
-    EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument) << says;
-    EXPECT_THAT(std::string(reply.status.message()), HasSubstr(says));
-    EXPECT_THAT(std::string(reply.status.message()), HasSubstr("speculation.draft_min_confidence"));
-  }
-}
-
 TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
   InProcessCluster cluster(PatientDemoOptions());
   AloneOptions options;
@@ -312,18 +288,9 @@ TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
     std::string says;
   };
   const std::vector<Test> tests = {
-      {[](auto& r) { r.mutable_speculation()->set_draft_nodes(65); }, "must be 0 to 64"},
       {[](auto& r) { r.mutable_speculation()->set_draft_nodes(33); }, "trees of at most 32"},
-      {[](auto& r) { r.mutable_speculation()->set_rule(v1::RULE_SPECULATIVE); },
-       "rule speculative, which would be in force, draws candidates from a q"},
       {[](auto& r) { r.mutable_speculation()->set_drafter("prompt-lookup"); },
        "drafter \"prompt-lookup\" makes chains alone; those that make trees are"},
-      {[](auto& r) { r.mutable_speculation()->set_fixed(0); }, "there is no draft"},
-      {[](auto& r) {
-         r.mutable_sampling()->set_temperature(0);
-         r.mutable_speculation()->set_draft_temperature(1);
-       },
-       "under rule greedy a tree needs a draft at temperature 0"},
   };
   for (const Test& test : tests) {
     v1::GenerateRequest request = CoupledRequest(prompt, options, 4);

@@ -40,7 +40,7 @@ class Script final : public v1::Generation::Service {
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer) override {
     if (request->text() == "refused") {
-      return {grpc::StatusCode::INVALID_ARGUMENT, "sampling.min_p is 7; it must be from 0 to 1"};
+      return {grpc::StatusCode::INVALID_ARGUMENT, "sampling.min_p is 7; it must be 0 to 1"};
     }
     v1::GenerateReply started;
     started.mutable_started()->set_rule(v1::RULE_COUPLED);
@@ -209,7 +209,7 @@ TEST_F(GenerateCommandTest, WhatNeverBeganHasNothingToResume) {
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(Lines(result.out).back()["code"].String(), "INVALID_ARGUMENT");
   EXPECT_EQ(Lines(result.out).back()["refused"].Bool(), true);
-  EXPECT_EQ(result.err, "error: sampling.min_p is 7; it must be from 0 to 1\n");
+  EXPECT_EQ(result.err, "error: --min-p is 7; it must be 0 to 1\n");
 }
 
 TEST_F(GenerateCommandTest, AServiceThatMakesNoSenseIsNotBelieved) {

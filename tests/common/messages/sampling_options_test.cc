@@ -34,6 +34,24 @@ TEST(SamplingOptions, WhatIsWrittenStandsThoughItMeansOff) {
   EXPECT_EQ(FromWire(written, defaults), sampling::SamplingParameters());
 }
 
+// Every member of the parameters travels, as itself.
+TEST(SamplingOptions, EveryParameterTravels) {
+  sampling::SamplingParameters sent;
+  sent.temperature = 0.5;
+  sent.top_k = 5;
+  sent.top_p = 0.75;
+  sent.min_p = 0.125;
+  sent.repetition_penalty = 1.5;
+  sent.presence_penalty = -0.25;
+  sent.frequency_penalty = 0.75;
+  sent.bias = {{1, 2.5}, {3, -100}};
+  sent.banned = {7};
+  sent.allowed = {1, 2, 3, 7};
+  sent.min_tokens = 4;
+  EXPECT_EQ(FromWire(ToWire(sent)), sent);
+  EXPECT_EQ(ToWire(sent).top_p(), 0.75f);
+}
+
 TEST(SamplingOptions, LogprobsTravelBothWays) {
   const sampling::LogprobOptions options{7, true};
   EXPECT_EQ(FromWire(ToWire(options)), options);

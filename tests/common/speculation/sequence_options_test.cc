@@ -1,10 +1,9 @@
 #include "common/speculation/sequence_options.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kVocabulary = 8;
 constexpr uint32_t kContext = 32;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 internal::v1::SequenceOptions Good() {
   internal::v1::SequenceOptions options;
@@ -31,20 +29,22 @@ std::variant<SequenceSettings, messages::Refusal> Check(
   return CheckSequenceOptions(options, kContext, kVocabulary);
 }
 
-using Change = std::function<void(internal::v1::SequenceOptions&)>;
+internal::v1::SequenceOptions With(const std::string& text) {
+  internal::v1::SequenceOptions options = Good();
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &options)) << text;
+  return options;
+}
 
 struct Case {
   std::string field;
   std::string says;  // in the message: the value, the range
-  Change spoil;
+  std::string options;
 };
 
 void ExpectRefused(const std::vector<Case>& cases) {
+  ASSERT_TRUE(std::holds_alternative<SequenceSettings>(Check(Good())));
   for (const Case& c : cases) {
-    internal::v1::SequenceOptions options = Good();
-    ASSERT_TRUE(std::holds_alternative<SequenceSettings>(Check(options)));
-    c.spoil(options);
-    const auto checked = Check(options);
+    const auto checked = Check(With(c.options));
     ASSERT_TRUE(std::holds_alternative<messages::Refusal>(checked)) << c.field << ", " << c.says;
     const messages::Refusal& refusal = std::get<messages::Refusal>(checked);
     EXPECT_EQ(refusal.status, internal::v1::STATUS_INVALID);
@@ -53,10 +53,8 @@ void ExpectRefused(const std::vector<Case>& cases) {
   }
 }
 
-SequenceSettings Taken(const Change& change) {
-  internal::v1::SequenceOptions options = Good();
-  change(options);
-  auto checked = Check(options);
+SequenceSettings Taken(const std::string& text) {
+  auto checked = Check(With(text));
   if (auto* refusal = std::get_if<messages::Refusal>(&checked)) {
     ADD_FAILURE() << refusal->problem.field() << ": " << refusal->problem.message();
     return {};
@@ -64,127 +62,67 @@ SequenceSettings Taken(const Change& change) {
   return std::get<SequenceSettings>(checked);
 }
 
-// The ranges themselves: tests/common/sampling/parameters_test.cc.
-TEST(SequenceOptions, WhatSamplingRefusesIsNamedByItsField) {
+// The ranges themselves: tests/common/messages/request_options_test.cc.
+TEST(SequenceOptions, WhatIsOutOfRangeIsNamedByItsField) {
   ExpectRefused({
-      {"options.sampling.temperature", "100.5; it must be from 0 to 100",
-       [](auto& options) { options.mutable_sampling()->set_temperature(100.5f); }},
-      {"options.sampling.top_p", "nan; it must be above 0 and at most 1",
-       [](auto& options) { options.mutable_sampling()->set_top_p(kNan); }},
+      {"options.sampling.temperature", "100.5; it must be 0 to 100",
+       "sampling { temperature: 100.5 }"},
       {"options.sampling.banned_token_ids[1]", "8; it must be below the vocabulary size, 8",
-       [](auto& options) {
-         options.mutable_sampling()->add_banned_token_ids(3);
-         options.mutable_sampling()->add_banned_token_ids(8);
-       }},
+       "sampling { banned_token_ids: [3, 8] }"},
       {"options.sampling.min_tokens", "2, but only tokens that end the text may come",
-       [](auto& options) {
-         options.mutable_sampling()->add_allowed_token_ids(4);
-         options.mutable_sampling()->set_min_tokens(2);
-         options.add_stop_token_ids(4);
-       }},
+       "sampling { allowed_token_ids: 4 min_tokens: 2 } stop_token_ids: 4"},
       // Beside `sampling` on the wire.
       {"options.stop_token_ids[1]", "8; it must be below the vocabulary size, 8",
-       [](auto& options) {
-         options.add_stop_token_ids(2);
-         options.add_stop_token_ids(8);
-       }},
-  });
-}
-
-TEST(SequenceOptions, LeniencyComesWithItsRuleAndOnlyThen) {
-  auto lenient = [](float leniency) {
-    return [leniency](internal::v1::SequenceOptions& options) {
-      options.set_rule(v1::RULE_LENIENT);
-      options.set_leniency(leniency);
-    };
-  };
-  const std::string range = "it must be above 0 and at most 1";
-  ExpectRefused({
-      {"options.leniency", "comes with RULE_LENIENT, and only then",
-       [](auto& options) { options.set_leniency(0.5f); }},
-      {"options.leniency", "comes with RULE_LENIENT, and only then",
-       [](auto& options) { options.set_rule(v1::RULE_LENIENT); }},
-      {"options.leniency", range, lenient(0)},
-      {"options.leniency", range, lenient(-0.5f)},
-      {"options.leniency", "1.5; " + range, lenient(1.5f)},
-      {"options.leniency", "nan; " + range, lenient(kNan)},
-  });
-  for (float leniency : {0.001f, 0.5f, 1.0f}) {
-    const SequenceSettings settings = Taken(lenient(leniency));
-    EXPECT_EQ(settings.rule, acceptance::Rule::kLenient);
-    EXPECT_EQ(settings.leniency, leniency);
-  }
-}
-
-TEST(SequenceOptions, RulesAreKnownAndAtTemperatureZeroGreedyButForLenient) {
-  using acceptance::Rule;
-  const std::vector<std::pair<v1::Rule, Rule>> rules = {{v1::RULE_SPECULATIVE, Rule::kSpeculative},
-                                                        {v1::RULE_BLOCK, Rule::kBlock},
-                                                        {v1::RULE_COUPLED, Rule::kCoupled},
-                                                        {v1::RULE_LENIENT, Rule::kLenient}};
-  for (const auto& [sent, rule] : rules) {
-    const auto with = [sent = sent](float temperature) {
-      return [sent, temperature](internal::v1::SequenceOptions& options) {
-        options.set_rule(sent);
-        options.mutable_sampling()->set_temperature(temperature);
-        if (sent == v1::RULE_LENIENT) options.set_leniency(0.5f);
-      };
-    };
-    EXPECT_EQ(Taken(with(0.7f)).rule, rule);
-    EXPECT_EQ(Taken(with(0)).rule, rule == Rule::kLenient ? rule : Rule::kGreedy);
-  }
-  EXPECT_EQ(Taken([](auto& options) {
-              options.set_rule(v1::RULE_GREEDY);
-              options.mutable_sampling()->set_temperature(0);
-            }).rule,
-            Rule::kGreedy);
-  ExpectRefused({
-      {"options.rule", "RULE_GREEDY needs temperature 0",
-       [](auto& options) { options.set_rule(v1::RULE_GREEDY); }},
-      {"options.rule", "RULE_UNSPECIFIED comes from a client only",
-       [](auto& options) { options.clear_rule(); }},
-      {"options.rule", "RULE_UNSPECIFIED comes from a client only",
-       [](auto& options) {
-         options.clear_rule();
-         options.mutable_sampling()->set_temperature(0);
-       }},
-      {"options.rule", "rule 77 is not known",
-       [](auto& options) { options.set_rule(static_cast<v1::Rule>(77)); }},
-  });
-}
-
-TEST(SequenceOptions, LogprobsHaveAMostAndNoPrompt) {
-  ExpectRefused({
-      {"options.logprobs.top", "21 is outside 0 to 20",
-       [](auto& options) { options.mutable_logprobs()->set_top(21); }},
-      {"options.logprobs.prompt", "from a client only",
-       [](auto& options) { options.mutable_logprobs()->set_prompt(true); }},
-  });
-  EXPECT_EQ(Taken([](auto&) {}).logprobs, std::nullopt);
-  const SequenceSettings settings = Taken([](auto& options) {
-    options.mutable_logprobs()->set_top(20);
-    options.mutable_logprobs()->set_processed(true);
-  });
-  EXPECT_EQ(settings.logprobs, (sampling::LogprobOptions{20, true}));
-  EXPECT_EQ(Taken([](auto& options) { options.mutable_logprobs(); }).logprobs,
-            sampling::LogprobOptions());
-}
-
-TEST(SequenceOptions, TheRestHasItsRanges) {
-  ExpectRefused({
-      {"options.sample_index", "65536 is outside 0 to 65535",
-       [](auto& options) { options.set_sample_index(65536); }},
-      {"options.max_length", "0 is outside 1 to 32",
-       [](auto& options) { options.set_max_length(0); }},
-      {"options.max_length", "33 is outside 1 to 32, the context length",
-       [](auto& options) { options.set_max_length(33); }},
-      {"options.prompt_tokens", "33 is above options.max_length, 32",
-       [](auto& options) { options.set_prompt_tokens(33); }},
-      {"options.priority", "11 is outside 0 to 10",
-       [](auto& options) { options.set_priority(11); }},
+       "stop_token_ids: [2, 8]"},
+      {"options.leniency", "is 0; it must be above 0, to 1", "rule: RULE_LENIENT leniency: 0"},
+      {"options.logprobs.top", "21; it must be 0 to 20", "logprobs { top: 21 }"},
+      {"options.max_nodes", "65; it must be 0 to 64", "rule: RULE_COUPLED max_nodes: 65"},
+      {"options.sample_index", "65536; it must be 0 to 65535", "sample_index: 65536"},
+      {"options.max_length", "0 is outside 1 to 32", "max_length: 0"},
+      {"options.max_length", "33 is outside 1 to 32, the context length", "max_length: 33"},
+      {"options.prompt_tokens", "33 is above options.max_length, 32", "prompt_tokens: 33"},
+      {"options.priority", "11; it must be 0 to 10", "priority: 11"},
       {"options.cache_scope", "65 bytes; at most 64",
-       [](auto& options) { options.set_cache_scope(std::string(65, 'a')); }},
+       "cache_scope: '" + std::string(65, 'a') + "'"},
   });
+}
+
+TEST(SequenceOptions, WhatDoesNotGoTogether) {
+  const std::string only_with = "comes with RULE_LENIENT, and only then";
+  const std::string from_a_client = "RULE_UNSPECIFIED comes from a client only";
+  ExpectRefused({
+      {"options.leniency", only_with, "leniency: 0.5"},
+      {"options.leniency", only_with, "rule: RULE_LENIENT"},
+      {"options.rule", "RULE_GREEDY needs temperature 0", "rule: RULE_GREEDY"},
+      {"options.rule", from_a_client, "rule: RULE_UNSPECIFIED"},
+      {"options.rule", from_a_client, "rule: RULE_UNSPECIFIED sampling { temperature: 0 }"},
+      {"options.logprobs.prompt", "from a client only", "logprobs { prompt: true }"},
+      {"options.max_nodes", "rule speculative has no trees", "max_nodes: 8"},
+  });
+  internal::v1::SequenceOptions unknown = Good();
+  unknown.set_rule(static_cast<v1::Rule>(77));
+  EXPECT_EQ(std::get<messages::Refusal>(Check(unknown)).problem.message(), "rule 77 is not known");
+}
+
+TEST(SequenceOptions, AtTemperatureZeroEveryRuleButLenientIsGreedy) {
+  using acceptance::Rule;
+  const std::pair<std::string, Rule> rules[] = {{"RULE_SPECULATIVE", Rule::kSpeculative},
+                                                {"RULE_BLOCK", Rule::kBlock},
+                                                {"RULE_COUPLED", Rule::kCoupled},
+                                                {"RULE_LENIENT leniency: 0.5", Rule::kLenient}};
+  for (const auto& [sent, rule] : rules) {
+    EXPECT_EQ(Taken("rule: " + sent).rule, rule);
+    EXPECT_EQ(Taken("sampling { temperature: 0 } rule: " + sent).rule,
+              rule == Rule::kLenient ? rule : Rule::kGreedy);
+  }
+  EXPECT_EQ(Taken("sampling { temperature: 0 } rule: RULE_GREEDY").rule, Rule::kGreedy);
+}
+
+TEST(SequenceOptions, LogprobsAreThereWhereTheyAreAskedFor) {
+  EXPECT_EQ(Taken("").logprobs, std::nullopt);
+  EXPECT_EQ(Taken("logprobs {}").logprobs, sampling::LogprobOptions());
+  EXPECT_EQ(Taken("logprobs { top: 20 processed: true }").logprobs,
+            (sampling::LogprobOptions{20, true}));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ SequenceSettings Sent() {
   settings.prompt_tokens = 4;
   settings.max_length = 40;
   settings.priority = 2;
+  settings.cache_scope = "scope";
   settings.logprobs = sampling::LogprobOptions{5, true};
   return settings;
 }
@@ -47,6 +48,7 @@ TEST(SequenceSettings, EveryFieldArrives) {
   EXPECT_EQ(taken->prompt_tokens, sent.prompt_tokens);
   EXPECT_EQ(taken->max_length, sent.max_length);
   EXPECT_EQ(taken->priority, sent.priority);
+  EXPECT_EQ(taken->cache_scope, sent.cache_scope);
   EXPECT_EQ(taken->logprobs, sent.logprobs);
 }
 

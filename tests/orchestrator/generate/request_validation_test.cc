@@ -1,6 +1,7 @@
 #include "orchestrator/generate/request_validation.h"
 
-#include <functional>
+#include <google/protobuf/text_format.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -287,40 +288,23 @@ TEST(RequestValidation, ATextWithATokenThatTheModelDoesNotHaveIsRefused) {
 }
 
 TEST(RequestValidation, EveryBadValueIsNamed) {
-  using Change = std::function<void(v1::GenerateRequest&)>;
-  const std::vector<std::pair<Change, std::vector<std::string>>> bad = {
-      {[](auto& r) { r.clear_prompt(); }, {"prompt"}},
-      {[](auto& r) { r.set_text(""); }, {"text", "empty"}},
-      {[](auto& r) { r.mutable_ids(); }, {"ids", "empty"}},
-      {[](auto& r) { r.mutable_ids()->add_ids(100); }, {"ids.ids[0]", "100"}},
-      {[](auto& r) { r.set_text(std::string(20, 'x')); },
-       {"20 tokens", "context length is 20 tokens"}},
-      {[](auto& r) { r.set_max_tokens(18); }, {"max_tokens is 18", "at most 17"}},
-      {[](auto& r) { r.mutable_speculation()->set_fixed(17); }, {"fixed is 17", "0 to 16"}},
-      {[](auto& r) { r.mutable_speculation()->set_auto_(false); },
-       {"speculation.auto is false", "fixed"}},
-      {[](auto& r) { r.mutable_speculation()->set_drafter("magic"); },
-       {"magic", "model, prompt-lookup"}},
-      {[](auto& r) { r.mutable_stop()->add_strings(""); }, {"stop.strings[0]", "0 bytes"}},
-      {[](auto& r) { r.mutable_stop()->add_strings(std::string(1025, 'x')); }, {"1025"}},
-      {[](auto& r) {
-         for (int i = 0; i < 17; ++i) r.mutable_stop()->add_strings("x");
-       },
-       {"stop.strings", "17"}},
-      {[](auto& r) { r.mutable_stop()->add_token_ids(100); }, {"stop.token_ids[0]", "100"}},
-      {[](auto& r) { r.add_output_prefix_ids(100); }, {"output_prefix_ids[0]", "100"}},
-      {[](auto& r) {
-         r.set_max_tokens(1);
-         r.add_output_prefix_ids(1);
-       },
-       {"output_prefix_ids", "max_tokens"}},
-      {[](auto& r) { r.set_priority(11); }, {"priority", "0 to 10"}},
-      {[](auto& r) { r.set_cache_scope(std::string(65, 'x')); },
-       {"cache_scope has 65 bytes; at most 64"}},
-  };
-  for (const auto& [change, parts] : bad) {
+  const std::pair<std::string, std::vector<std::string>> bad[] = {
+      {"ids {}", {"ids", "empty"}},
+      {"ids { ids: 100 }", {"ids.ids[0]", "100"}},
+      {"text: ''", {"text", "empty"}},
+      {"text: 'xxxxxxxxxxxxxxxxxxxx'", {"20 tokens", "context length is 20 tokens"}},
+      {"max_tokens: 18", {"max_tokens is 18", "at most 17"}},
+      {"speculation { fixed: 17 }", {"speculation.fixed is 17; it must be 0 to 16"}},
+      {"speculation { leniency: 1 }", {"speculation.rule is not RULE_LENIENT"}},
+      {"speculation { drafter: 'magic' }", {"magic", "model, prompt-lookup"}},
+      {"stop { strings: '' }", {"stop.strings[0]", "0 bytes"}},
+      {"stop { token_ids: 100 }", {"stop.token_ids[0]", "100"}},
+      {"output_prefix_ids: 100", {"output_prefix_ids[0]", "100"}},
+      {"max_tokens: 1 output_prefix_ids: 1", {"output_prefix_ids", "max_tokens"}}};
+  EXPECT_THAT(std::string(ValidateRequest({}, Model()).status().message()), HasSubstr("prompt"));
+  for (const auto& [text, parts] : bad) {
     v1::GenerateRequest request = Good();
-    change(request);
+    ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &request)) << text;
     auto valid = ValidateRequest(request, Model());
     ASSERT_FALSE(valid.ok()) << parts[0];
     EXPECT_EQ(valid.status().code(), absl::StatusCode::kInvalidArgument);

@@ -2,15 +2,19 @@
 #include "orchestrator/openai/completion_request.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/messages/request_options.h"
 #include "orchestrator/generate/invalid.h"
 #include "orchestrator/openai/error.h"
 #include "orchestrator/openai/json_shape.h"
@@ -68,39 +72,24 @@ TEST(CompletionRequest, CarriesEveryOption) {
                  "drafter": "model", "proposal": "greedy", "draft_temperature": 1,
                  "draft_min_confidence": 0.25,
                  "banned_token_ids": [9], "processed_logprobs": true})");
-  const v1::GenerateRequest& wire = request.wire;
   EXPECT_EQ(request.model, "m");
-  EXPECT_EQ(wire.max_tokens(), 7u);
-  EXPECT_EQ(wire.samples(), 4u);
-  EXPECT_EQ(wire.seed(), 12u);
-  EXPECT_THAT(wire.stop().strings(), ElementsAre("a", "b"));
-  EXPECT_THAT(wire.stop().token_ids(), ElementsAre(8u));
-  EXPECT_TRUE(wire.stop().ignore_eos());
-  const v1::SamplingOptions& sampling = wire.sampling();
-  EXPECT_FLOAT_EQ(sampling.temperature(), 0.5);
-  EXPECT_FLOAT_EQ(sampling.top_p(), 0.9);
-  EXPECT_EQ(sampling.top_k(), 5u);
-  EXPECT_FLOAT_EQ(sampling.min_p(), 0.1);
-  EXPECT_EQ(sampling.min_tokens(), 2u);
-  EXPECT_FLOAT_EQ(sampling.presence_penalty(), 1);
-  EXPECT_FLOAT_EQ(sampling.frequency_penalty(), -1);
-  EXPECT_FLOAT_EQ(sampling.repetition_penalty(), 1.5);
-  ASSERT_EQ(sampling.logit_bias_size(), 2);
-  EXPECT_EQ(sampling.logit_bias(0).token(), 3u);
-  EXPECT_FLOAT_EQ(sampling.logit_bias(0).bias(), -100);
-  EXPECT_THAT(sampling.allowed_token_ids(), ElementsAre(1u, 2u));
-  EXPECT_THAT(sampling.banned_token_ids(), ElementsAre(9u));
-  EXPECT_EQ(wire.logprobs().top(), 2u);
-  EXPECT_TRUE(wire.logprobs().processed());
-  EXPECT_EQ(wire.priority(), 3u);
-  EXPECT_EQ(wire.user(), "somebody");
-  EXPECT_EQ(wire.cache_scope(), "a");
-  EXPECT_EQ(wire.speculation().rule(), v1::RULE_BLOCK);
-  EXPECT_EQ(wire.speculation().fixed(), 3u);
-  EXPECT_EQ(wire.speculation().drafter(), "model");
-  EXPECT_EQ(wire.speculation().proposal(), v1::PROPOSAL_GREEDY);
-  EXPECT_FLOAT_EQ(wire.speculation().draft_temperature(), 1);
-  EXPECT_FLOAT_EQ(wire.speculation().draft_min_confidence(), 0.25);
+  v1::GenerateRequest expected;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(text: "x" max_tokens: 7 samples: 4 seed: 12 user: "somebody" priority: 3 cache_scope: "a"
+         stop { strings: ["a", "b"] token_ids: 8 ignore_eos: true }
+         logprobs { top: 2 processed: true }
+         sampling {
+           temperature: 0.5 top_p: 0.9 top_k: 5 min_p: 0.1 min_tokens: 2 presence_penalty: 1
+           frequency_penalty: -1 repetition_penalty: 1.5
+           logit_bias { token: 3 bias: -100 } logit_bias { token: 4 bias: 1.5 }
+           allowed_token_ids: [1, 2] banned_token_ids: 9
+         }
+         speculation {
+           rule: RULE_BLOCK fixed: 3 drafter: "model" proposal: PROPOSAL_GREEDY draft_temperature: 1
+           draft_min_confidence: 0.25
+         })",
+      &expected));
+  EXPECT_EQ(request.wire.DebugString(), expected.DebugString());
   EXPECT_TRUE(request.stream && request.include_usage && request.return_token_ids);
   EXPECT_EQ(request.timeout, absl::Milliseconds(2500));
 }
@@ -196,9 +185,34 @@ TEST(CompletionRequest, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(Wrong(R"("tandem": 1)"), "tandem");
 }
 
-TEST(CompletionRequest, CarriesTheLengthPolicy) {
-  EXPECT_EQ(Good(R"("tandem": {"length_policy": "heuristic"})").wire.speculation().length_policy(),
-            v1::LENGTH_POLICY_HEURISTIC);
+// Whatever the table of options has a name for over HTTP, as the option's type is written in JSON.
+TEST(CompletionRequest, ReadsEveryOptionOfTheTable) {
+  const std::map<std::string, std::string> own_form = {{"tandem.draft_tokens", "3"},
+                                                       {"tandem.drafter", R"("model")"},
+                                                       {"logit_bias", R"({"1": 2})"},
+                                                       {"stop", R"("x")"},
+                                                       {"logprobs", "1"},
+                                                       {"n", "2"}};
+  for (const messages::RequestOption& option : messages::RequestOptions()) {
+    using messages::OptionType;
+    std::string name(option.json);
+    if (name.empty()) continue;
+    const auto own = own_form.find(name);
+    const OptionType type = option.type();
+    const std::string value = own != own_form.end()         ? own->second
+                              : type == OptionType::kSwitch ? "true"
+                              : type == OptionType::kText   ? R"("text")"
+                              : type == OptionType::kIds    ? "[5]"
+                              : type == OptionType::kChoice
+                                  ? absl::StrCat("\"", option.choices()[0], "\"")
+                                  : "1";
+    std::string member = absl::StrCat("\"", name, "\": ", value);
+    if (absl::StartsWith(name, "tandem.")) {
+      member = absl::StrCat(R"("tandem": {")", name.substr(7), "\": ", value, "}");
+    }
+    const v1::GenerateRequest with = Good(member).wire;
+    EXPECT_NE(with.SerializeAsString(), Good("").wire.SerializeAsString()) << member;
+  }
 }
 
 TEST(CompletionRequest, RefusesWhatItDoesNotServe) {

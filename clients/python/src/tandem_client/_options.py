@@ -85,13 +85,11 @@ class Options(PromptOptions, total=False):
     user: str  # on whose behalf it is: in the same log and trace
 
 
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "min_tokens", "repetition_penalty", "presence_penalty",
-             "frequency_penalty")
-_SAMPLING_IDS = ("banned_token_ids", "allowed_token_ids")
-_SPECULATION = ("leniency", "draft_nodes", "draft_min_confidence", "draft_temperature")
-_REQUEST = ("max_tokens", "samples", "first_sample", "seed", "priority", "text_runs", "round_records",
-            "add_special_tokens", "parse_special_tokens", "request_id", "user")
+_SAMPLING = pb.SamplingOptions.DESCRIPTOR.fields_by_name
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
+# Those that are no field of the same name and type, or of the call and not of the message.
+_OWN_FORM = (*_CONVERSATION, "stop", "stop_token_ids", "ignore_eos", "logprobs", "processed_logprobs", "prompt_logprobs",
+             "token_bytes", "draft_tokens", "drafter", "logit_bias", "timeout", "traceparent")
 
 
 def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
@@ -99,22 +97,23 @@ def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
     given = _given(options, Options)
     request = pb.GenerateRequest()
     _set_prompt(request, prompt, given)
-    for names, message in ((_REQUEST, request), (_SAMPLING, request.sampling), (_SPECULATION, request.speculation)):
-        for name in names:
-            if name in given:
-                _set(message, name, given[name])
-    for name in _SAMPLING_IDS:
-        getattr(request.sampling, name).extend(given.get(name, ()))
+    for name, value in given.items():
+        if name not in _OWN_FORM:
+            _set(_holder(request, name), name, value)
     for token, bias in given.get("logit_bias", {}).items():
         request.sampling.logit_bias.add(token=token, bias=bias)
-    request.output_prefix_ids.extend(given.get("output_prefix_ids", ()))
     _set_stop(request.stop, given)
-    _set_speculation(request.speculation, given)
+    _set_draft(request.speculation, given)
     _set_logprobs(request, given)
-    if "cache_scope" in given:
-        scope = given["cache_scope"]
-        request.cache_scope = scope.encode() if isinstance(scope, str) else scope
     return request
+
+
+def _holder(request: pb.GenerateRequest, name: str) -> Any:
+    """The part of a request that has the field of this name."""
+    for message in (request, request.sampling, request.speculation):
+        if name in message.DESCRIPTOR.fields_by_name:
+            return message
+    raise AssertionError(name)
 
 
 def make_tokenize_request(prompt: Union[str, Messages], options: PromptOptions) -> pb.TokenizeRequest:
@@ -133,14 +132,22 @@ def make_tokenize_request(prompt: Union[str, Messages], options: PromptOptions) 
 def _given(options: Any, known: Any) -> Dict[str, Any]:
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        if name not in known.__annotations__:
+        if name not in known.__annotations__ and not (known is Options and name in _SAMPLING):
             raise TypeError(f"there is no option {name!r}{did_you_mean(name, known.__annotations__)}")
     return given
 
 
 def _set(message: Any, name: str, value: Any) -> None:
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.enum_type is not None:
+        return _set_choice(message, name, value)
+    if field.type == field.TYPE_BYTES and isinstance(value, str):
+        value = value.encode()
     try:
-        setattr(message, name, value)
+        if hasattr(getattr(message, name), "extend"):  # repeated
+            getattr(message, name).extend(value)
+        else:
+            setattr(message, name, value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from None
 
@@ -171,10 +178,7 @@ def _set_stop(stop: pb.StopRules, given: Mapping[str, Any]) -> None:
     stop.ignore_eos = given.get("ignore_eos", False)
 
 
-def _set_speculation(speculation: pb.SpeculationOptions, given: Mapping[str, Any]) -> None:
-    for name in ("rule", "proposal", "length_policy"):
-        if name in given:
-            _set_choice(speculation, name, given[name])
+def _set_draft(speculation: pb.SpeculationOptions, given: Mapping[str, Any]) -> None:
     drafter = given.get("drafter", "")
     if drafter == "auto" or not isinstance(drafter, str):
         speculation.drafters.extend([drafter] if isinstance(drafter, str) else drafter)
