@@ -58,6 +58,7 @@ TEST(RoomLine, WhoStoppedAskingIsForgotten) {
 
 TEST(RoomLine, StreamsTakeTurns) {
   RoomLine line;
+  line.Add(StreamId{3}, 6000);  // so that the others are below their shares
   line.Want(StreamId{1}, SequenceId{5}, 0, 600, kLater);
   line.Want(StreamId{1}, SequenceId{6}, 0, 500, kLater);
   line.Want(StreamId{2}, SequenceId{5}, 0, 300, kLater);
