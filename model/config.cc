@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "model/families/arithmetic_fields.h"
-#include "model/families/quantization.h"
+#include "model/families/every_family.h"
+#include "model/families/families.h"
 #include "model/files/directory_check.h"
 #include "model/files/json_fields.h"
 

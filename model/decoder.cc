@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "model/decoder_pass.h"
 #include "model/paged_cache.h"
 #include "model/pass_check.h"
 
@@ -120,10 +119,10 @@ absl::StatusOr<Logits> Decoder::Forward(absl::Span<const ForwardPart> parts) {
   result.rows = static_cast<int>(layout_.logits_rows().size());
   result.vocabulary_size = spec_.vocabulary_size;
   if (layout_.rows() == 0) return result;
-  Pass pass(*this);
   {
     const cpu::ComputePool::Turn turn(options_.compute.get(), team_.Wanted());
-    team_.Run(pass, turn.cores());
+    auto run = [this](int member) { RunMember(member); };
+    team_.Run(run, turn.cores());
   }
   for (const PassLayout::Part& part : layout_.parts())
     part.cache->Grow(part.rows, part.parents, part.grows);

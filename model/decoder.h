@@ -66,7 +66,9 @@ class Decoder final : public LanguageModel {
   void ForEach(int count, absl::FunctionRef<void(int i)> work) override;
 
  private:
-  class Pass;  // one pass, as each member of the team runs it (decoder_pass.h)
+  class Pass;
+  // A pass of `layout_`, as each member of the team runs it (decoder_pass.cc).
+  void RunMember(int member);
 
   // Of a layer; null: its queries and keys are not rotated.
   const RopeTable* layer_rope(int layer) const;

@@ -13,14 +13,6 @@
 
 namespace tandem::model {
 
-// A weight and its bias, which is null where the model has none. A weight of I8 is its integers
-// times its output's scale.
-struct LinearView {
-  const TensorView* weight = nullptr;  // [out, in]
-  const TensorView* bias = nullptr;    // [out]
-  const TensorView* scale = nullptr;   // [out] or [out, 1]; null unless the weight is I8
-};
-
 // What a specification does not have is null.
 struct LayerTensors {
   const TensorView* attention_norm = nullptr;       // [hidden_size]; without pre_norm null

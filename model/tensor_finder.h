@@ -1,5 +1,5 @@
 // Looks up the tensors of a checkpoint by a family's names and collects what is wrong with them.
-// For decoder_tensors.cc.
+// For decoder_tensors.h.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/decoder_tensors.h"
 #include "model/files/checkpoint.h"
+#include "model/files/safetensors.h"
 #include "model/spec/tensor_names.h"
 
 namespace tandem::model {

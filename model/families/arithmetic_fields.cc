@@ -1,4 +1,4 @@
-#include "model/families/arithmetic_fields.h"
+#include "model/families/every_family.h"
 
 #include <algorithm>
 #include <iterator>

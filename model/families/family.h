@@ -1,7 +1,7 @@
-// The families of models that are served. A family is data and one function: how config.json spells
-// its models, how the fields become a DecoderSpec, and what its checkpoints call the tensors. A new
-// family is one pair of files beside llama.h and one entry in Families(); what its models compute
-// that Decoder does not is a change of the decoder, and refused by name until then.
+// A family of models is data and one function: how config.json spells its models, how the fields become
+// a DecoderSpec, and what its checkpoints call the tensors. families.h has those that are served. What
+// the models of a new one compute that Decoder does not is a change of the decoder, and refused by name
+// until then.
 #pragma once
 
 #include <string>
@@ -27,13 +27,5 @@ struct Family {
 
   TensorNames tensors;
 };
-
-// All that are served, at least one, in the order in which messages name them.
-const std::vector<const Family*>& Families();
-
-// The family of a config.json: by model_type, as transformers chooses a model's class; without one
-// by the first of `architectures` that a family has. Null: there is none, which is reported to
-// `fields` with the names of all that are served.
-const Family* FindFamily(Fields& fields);
 
 }  // namespace tandem::model

@@ -1,4 +1,6 @@
-#include "model/families/gemma3.h"
+// The text of Gemma 3, alone and in its wrapper with images. Source of the arithmetic: transformers,
+// models/gemma3.
+#include "model/families/families.h"
 
 #include <cmath>
 #include <optional>

@@ -1,4 +1,5 @@
-#include "model/families/gpt2.h"
+// GPT-2: learned positions, layer norms, an MLP without a gate, transposed matrices.
+#include "model/families/families.h"
 
 #include "absl/strings/str_cat.h"
 #include "model/families/common_fields.h"

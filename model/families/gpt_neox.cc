@@ -1,4 +1,5 @@
-#include "model/families/gpt_neox.h"
+// GPT-NeoX and Pythia: attention and MLP in parallel, a rotation of a share of each head.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

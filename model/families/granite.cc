@@ -1,4 +1,5 @@
-#include "model/families/granite.h"
+// Granite 3 without experts: a Llama with four multipliers.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

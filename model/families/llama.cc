@@ -1,4 +1,6 @@
-#include "model/families/llama.h"
+// Llama 2 and 3, and what was made in their form (SmolLM2, TinyLlama, …). Source: transformers,
+// models/llama/configuration_llama.py and modeling_llama.py.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

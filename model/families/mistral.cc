@@ -1,4 +1,5 @@
-#include "model/families/mistral.h"
+// Mistral 7B and its kin: a Llama with a head size of its own and, in the first version, a window.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

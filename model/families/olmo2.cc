@@ -1,4 +1,5 @@
-#include "model/families/olmo2.h"
+// OLMo 2: norms after attention and MLP instead of before, and norms of q and k over all heads.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

@@ -1,4 +1,5 @@
-#include "model/families/opt.h"
+// OPT from 125M to 66B, without 350M, which norms afterwards and has narrower embeddings.
+#include "model/families/families.h"
 
 #include "absl/strings/str_cat.h"
 #include "model/families/common_fields.h"

@@ -1,4 +1,6 @@
-#include "model/families/phi3.h"
+// Phi-3, Phi-3.5 and Phi-4-mini without experts: fused projections, a longrope, and in Phi-4-mini a
+// rotation of a share of each head.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

@@ -1,4 +1,4 @@
-#include "model/families/quantization.h"
+#include "model/families/every_family.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,5 @@
-#include "model/families/qwen2.h"
+// Qwen2 and Qwen2.5: a Llama whose q, k and v have biases.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

@@ -1,4 +1,5 @@
-#include "model/families/qwen3.h"
+// Qwen3 without experts: norms of q and k over each head, a head size of its own.
+#include "model/families/families.h"
 
 #include "model/families/common_fields.h"
 

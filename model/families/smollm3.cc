@@ -1,4 +1,5 @@
-#include "model/families/smollm3.h"
+// SmolLM3: a Llama, some of whose layers are not rotated (NoPE). SmolLM2 is of the family of Llama.
+#include "model/families/families.h"
 
 #include <optional>
 #include <vector>

@@ -21,6 +21,14 @@ struct TensorView {
   size_t bytes = 0;
 };
 
+// A weight and its bias, which is null where the model has none. A weight of I8 is its integers
+// times its output's scale.
+struct LinearView {
+  const TensorView* weight = nullptr;  // [out, in]
+  const TensorView* bias = nullptr;    // [out]
+  const TensorView* scale = nullptr;   // [out] or [out, 1]; null unless the weight is I8
+};
+
 // "[4096, 256]"
 std::string ShapeText(const std::vector<int64_t>& shape);
 

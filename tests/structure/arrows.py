@@ -6,6 +6,7 @@ one line stand side by side and do not know each other. A room that ROOMS does n
 
     python3 tests/structure/arrows.py [ROOT]     prints each arrow that is wrong; exit code 1 if there is one
 """
+import graphlib
 import pathlib
 import re
 import sys
@@ -45,6 +46,8 @@ client/common
 client/generate client/bench client/theory client/pull client/chat client/describe client/tokenize client/completion
 client all_in_one
 """
+# Where sources (a header and its .cc) do not include each other in a circle either.
+WITHOUT_CIRCLES = ("model", "torch", "draft_service", "target_service")
 PRODUCT = ("common", "model", "torch", "draft_service", "target_service", "orchestrator", "client", "all_in_one")
 # Each knows nothing of the others.
 SERVICES = ("draft_service", "target_service", "orchestrator")
@@ -93,6 +96,23 @@ def wrong_arrows(root, rooms=ROOMS):
     return problems
 
 
+def circles(root, tops=WITHOUT_CIRCLES):
+    """The first circle of includes among the sources of `tops`, as a list of no or one line of text."""
+    arrows = {}
+    for top in tops:
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix in (".h", ".cc"):
+                source = file.relative_to(root).with_suffix("").as_posix()
+                others = {pathlib.PurePosixPath(one).with_suffix("").as_posix()
+                          for one in INCLUDE.findall(file.read_text(encoding="utf-8"))}
+                arrows.setdefault(source, set()).update(others - {source})
+    try:
+        graphlib.TopologicalSorter(arrows).prepare()
+    except graphlib.CycleError as error:
+        return [" includes ".join(reversed(error.args[1]))]
+    return []
+
+
 def internal_in_public(root):
     """One line of text for each place of the public API, or of its clients, that knows the services' own messages."""
     problems = []
@@ -107,7 +127,7 @@ def internal_in_public(root):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
-    problems = wrong_arrows(root) + internal_in_public(root)
+    problems = wrong_arrows(root) + circles(root) + internal_in_public(root)
     for problem in problems:
         print(problem)
     return 1 if problems else 0

@@ -31,6 +31,7 @@ class Arrows(unittest.TestCase):
     def test_the_product_has_none(self):
         root = pathlib.Path(__file__).parents[2]
         self.assertEqual(arrows.wrong_arrows(root), [])
+        self.assertEqual(arrows.circles(root), [])
 
     def test_the_public_api_knows_nothing_internal(self):
         root = pathlib.Path(__file__).parents[2]
@@ -41,6 +42,14 @@ class Arrows(unittest.TestCase):
         self.assertEqual(arrows.internal_in_public(root),
                          ["proto/tandem/v1/a.proto knows tandem/internal/v1/b.proto, which is internal",
                           "client/bench/x.cc knows tandem/internal/v1/b.pb.h, which is internal"])
+
+    def test_a_circle_of_sources_is_named(self):
+        files = {"a/x.h": '#include "a/y.h"\n', "a/x.cc": '#include "a/x.h"\n', "a/y.h": "",
+                 "a/y.cc": '#include "a/y.h"\n#include "a/z.h"\n', "a/z.h": '#include "a/x.h"\n'}
+        (circle,) = arrows.circles(tree(files), ("a",))
+        self.assertEqual(set(circle.split(" includes ")), {"a/x", "a/y", "a/z"})
+        del files["a/z.h"]
+        self.assertEqual(arrows.circles(tree(files), ("a",)), [])
 
     def test_down_is_right(self):
         self.assertEqual(self.wrong({"a/left/x.h": '#include "a/low/y.h"\n', "a/low/y.h": ""}), [])

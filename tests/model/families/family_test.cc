@@ -1,4 +1,4 @@
-#include "model/families/family.h"
+#include "model/families/families.h"
 
 #include <set>
 #include <string>

@@ -1,4 +1,5 @@
-// How config.json says that a checkpoint's weights are quantised.
+// What config.json says that every family is asked about: quantised weights (quantization.cc), and the
+// fields that change what a decoder computes in some family (arithmetic_fields.cc).
 #pragma once
 
 #include "model/files/json_fields.h"
@@ -14,5 +15,10 @@ namespace tandem::model {
 // format or method, weights by group, block or tensor, asymmetric or static ones, weights alone,
 // quantised outputs or caches, transforms, sparsity, and fields that are not known.
 bool ReadQuantization(Fields& fields);
+
+// Reports each field that changes the arithmetic in some family and that this family's reader has
+// not read, unless its value is the one that does nothing. Of a config.json's other fields (how a
+// model was trained, what its classes are called) nothing is said. To be called after the reader.
+void RefuseUnread(Fields& fields);
 
 }  // namespace tandem::model

@@ -1,4 +1,4 @@
-#include "model/families/family.h"
+#include "model/families/families.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,18 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
-#include "model/families/gemma3.h"
-#include "model/families/gpt2.h"
-#include "model/families/gpt_neox.h"
-#include "model/families/granite.h"
-#include "model/families/llama.h"
-#include "model/families/mistral.h"
-#include "model/families/olmo2.h"
-#include "model/families/opt.h"
-#include "model/families/phi3.h"
-#include "model/families/qwen2.h"
-#include "model/families/qwen3.h"
-#include "model/families/smollm3.h"
 
 namespace tandem::model {
 namespace {
