@@ -11,7 +11,6 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "model/paged_cache.h"
-#include "model/pass_check.h"
 
 namespace tandem::model {
 namespace {

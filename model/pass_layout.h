@@ -5,12 +5,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "model/cpu/attention.h"
 #include "model/language_model.h"
+#include "model/page_store.h"
 #include "model/paged_cache.h"
 
 namespace tandem::model {
+
+// Whether a pass may be computed, before anything of it is. INVALID_ARGUMENT as LanguageModel::Forward
+// says. Caches are PagedCaches of `store`. `step` is another number in each pass of a model, above 0: it
+// tells a cache that comes twice.
+absl::Status CheckPass(absl::Span<const ForwardPart> parts, const PageStore& store,
+                       uint32_t vocabulary_size, int max_rows, uint64_t step);
 
 // Thread safety: many threads may read; none while Lay runs.
 class PassLayout {
@@ -27,7 +35,7 @@ class PassLayout {
   // Reserves room for passes of so many rows.
   explicit PassLayout(int max_rows);
 
-  // Replaces what was laid before. The parts are checked, and all caches are PagedCaches; their
+  // Replaces what was laid before. CheckPass has accepted the parts: all caches are PagedCaches; their
   // parents must outlive the pass.
   void Lay(absl::Span<const ForwardPart> parts);
 

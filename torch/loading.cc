@@ -14,12 +14,11 @@
 #include "model/decoder.h"
 #include "model/memory_need.h"
 #include "model/rope_table.h"
-#include "torch/cache_size.h"
+#include "torch/card.h"
 #include "torch/kernels/cuda_driver.h"
 #include "torch/kernels/device_judge.h"
 #include "torch/path_choice.h"
 #include "torch/spec_check.h"
-#include "torch/tile_choice.h"
 #include "torch/torch_model.h"
 
 namespace tandem::torch {

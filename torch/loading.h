@@ -29,7 +29,7 @@ class Loading {
   // process's memory, in bytes.
   absl::StatusOr<int64_t> CheckRoom() const;
 
-  // On a card, where nobody gave a tile: measures all (tile_choice.h), on the model's first layers,
+  // On a card, where nobody gave a tile: measures all (card.h), on the model's first layers,
   // and takes the best from then on. Errors as make_step's.
   absl::Status ChooseTile();
 

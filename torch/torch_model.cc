@@ -6,7 +6,6 @@
 #include "common/base/status_macros.h"
 #include "model/cpu/attention.h"
 #include "model/paged_cache.h"
-#include "model/pass_check.h"
 
 namespace tandem::torch {
 

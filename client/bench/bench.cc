@@ -1,4 +1,6 @@
-#include "client/bench/bench.h"
+// `tandem bench` compares requests with a draft and without one. It sends one request at a time or
+// many at once, and the modes take turns.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 

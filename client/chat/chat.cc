@@ -1,4 +1,6 @@
-#include "client/chat/chat.h"
+// `tandem chat` reads messages, a line each, and streams the answers of a model that has a chat
+// template.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 #include <unistd.h>

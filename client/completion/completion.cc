@@ -1,4 +1,5 @@
-#include "client/completion/completion.h"
+// `tandem completion` prints what a shell reads to complete the words of `tandem` and the services.
+#include "client/common/commands.h"
 
 #include <string>
 

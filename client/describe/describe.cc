@@ -1,4 +1,5 @@
-#include "client/describe/describe.h"
+// `tandem describe` tells what an orchestrator says of itself, its targets and its drafts.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 

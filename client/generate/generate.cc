@@ -1,4 +1,5 @@
-#include "client/generate/generate.h"
+// `tandem generate` streams text to the terminal and then reports how speculation went.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 #include <unistd.h>

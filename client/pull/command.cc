@@ -1,4 +1,6 @@
-#include "client/pull/command.h"
+// `tandem pull OWNER/NAME[@REVISION]` downloads a model of the hub into the cache. Progress goes to
+// standard error, and the path of the snapshot to standard output.
+#include "client/common/commands.h"
 
 #include <unistd.h>
 
@@ -8,15 +10,32 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/common/command_line.h"
-#include "client/pull/options.h"
 #include "client/pull/progress.h"
 #include "client/pull/pull.h"
 #include "common/base/status_macros.h"
+#include "common/flags/flag_set.h"
+#include "common/hub/repository_files.h"
 #include "common/process/exit_codes.h"
 #include "common/process/standard_output.h"
 
 namespace tandem::client {
 namespace {
+
+struct PullOptions {
+  std::string name;  // OWNER/NAME[@REVISION]; empty: not given
+  bool tokenizer_only = false;
+
+  void AddTo(flags::FlagSet& flags) {
+    flags.Argument("name", [this](absl::string_view text) {
+      name = std::string(text);
+      return absl::OkStatus();
+    });
+    flags.Group("What");
+    flags.Switch("tokenizer-only", &tokenizer_only,
+                 "the tokenizer's files alone: all that an orchestrator needs");
+  }
+  hub::Need need() const { return tokenizer_only ? hub::Need::kTokenizer : hub::Need::kModel; }
+};
 
 void WriteError(absl::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);

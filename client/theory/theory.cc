@@ -1,4 +1,6 @@
-#include "client/theory/theory.h"
+// `tandem theory` prints what speculation can win: by formulas, or by times that are given or that an
+// orchestrator measured.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 

@@ -1,4 +1,6 @@
-#include "client/tokenize/tokenize.h"
+// `tandem tokenize` turns a text into the tokens of the model that an orchestrator serves, and
+// token ids into a text.
+#include "client/common/commands.h"
 
 #include <grpcpp/channel.h>
 

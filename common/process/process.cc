@@ -1,6 +1,7 @@
 #include "common/process/process.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@
 
 namespace tandem::process {
 namespace {
+
+// Beyond it the memory of connections counts, and some systems have 2^30.
+constexpr rlim_t kMaxDescriptors = 1 << 20;
 
 sigset_t StopSignals() {
   sigset_t signals;
@@ -129,6 +133,15 @@ absl::Status WritePortFile(const std::string& path, int port) {
   if (path.empty()) return absl::OkStatus();
   TANDEM_RETURN_IF_ERROR(CheckPortFile(path));
   return OfPortFile(base::WriteFile(path, absl::StrCat(port, "\n"), base::Existing::kReplace));
+}
+
+int RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  rlimit raised = limit;
+  raised.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kMaxDescriptors));
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  return static_cast<int>(std::min(limit.rlim_cur, kMaxDescriptors));
 }
 
 }  // namespace tandem::process

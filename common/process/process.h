@@ -40,6 +40,11 @@ class ExitOnStopSignal {
   std::thread thread_;
 };
 
+// Raises the soft limit to the hard one, as far as a server has use for it, and returns what it is
+// now. Many systems give a process 1,024 and let it ask for more. The limit stays as it is where
+// the system refuses.
+int RaiseDescriptorLimit();
+
 // How the waiting of a drain ended.
 enum class DrainEnd { kFinished, kGraceOver, kSecondSignal };
 // For the log: "finished", "grace_over", "second_signal".

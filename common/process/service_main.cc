@@ -11,10 +11,9 @@
 #include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
-#include "common/process/descriptors.h"
+#include "common/flags/flag_set.h"
 #include "common/process/exit_codes.h"
 #include "common/process/library_locks.h"
-#include "common/process/log_flags.h"
 #include "common/process/process.h"
 #include "common/process/room.h"
 #include "common/process/standard_output.h"
@@ -22,6 +21,28 @@
 namespace tandem::process {
 
 namespace {
+
+// The flags of the log, which every service has.
+struct LogFlags {
+  std::string format = "text";
+  std::string level = "info";
+
+  // --log-format and --log-level, in a group of their own.
+  void AddTo(flags::FlagSet& flags) {
+    flags.Group("Log");
+    flags.Choice("log-format", &format, {"text", "json"},
+                 "form of the lines on stderr: text, or json, an object a line");
+    flags.Choice("log-level", &level, {"info", "warning", "error"},
+                 "the least important lines that are written: info, warning or error");
+  }
+  // Process-wide (common/base/log.h).
+  void Apply() const {
+    base::SetLogFormat(format == "json" ? base::LogFormat::kJson : base::LogFormat::kText);
+    base::SetMinLogLevel(level == "error"     ? base::LogLevel::kError
+                         : level == "warning" ? base::LogLevel::kWarning
+                                              : base::LogLevel::kInfo);
+  }
+};
 
 bool IsJson() { return base::GetLogFormat() == base::LogFormat::kJson; }
 

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "draft_service/serving/block_reply.h"
 
 namespace tandem::draft_service {
 

@@ -5,8 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "torch/cache_size.h"
-#include "torch/tile_choice.h"
+#include "torch/card.h"
 
 namespace tandem::torch {
 namespace {

@@ -1,4 +1,4 @@
-#include "target_service/engine/torch/judge_check.h"
+#include "target_service/engine/torch/torch_engine.h"
 
 #include <algorithm>
 #include <cstring>

@@ -25,6 +25,12 @@
 
 namespace tandem::target_service {
 
+// The part of the self-check that needs no model (judge_check.cc). Has the card judge random rows under
+// every rule and with every kind of option, and compares every bit with the judge of cpu_engine.h.
+// DATA_LOSS: they differ; the message says where. Else an error of the card. On the thread that calls;
+// nothing else uses `judge` then.
+absl::Status CheckJudge(kernels::DeviceJudge& judge);
+
 // Thread safety: as Engine.
 class TorchEngine final : public ModelEngine {
  public:

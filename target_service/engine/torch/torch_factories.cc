@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
-#include "target_service/engine/torch/judge_check.h"
 #include "target_service/engine/torch/torch_engine.h"
 #include "torch/kernels/load_kernels.h"
 #include "torch/load.h"

@@ -16,7 +16,7 @@ namespace tandem::target_service {
 // "torch-cpu": rows are judged by cpu_engine.h.
 EngineFactory TorchCpuFactory();
 
-// "cuda": torch_engine.h, if the judge's kernels are there, run, and pass their check (judge_check.h).
+// "cuda": torch_engine.h, if the judge's kernels are there, run, and pass their check (CheckJudge).
 // Else logits are copied and judged by cpu_engine.h; the log says why (device_path_switched_off), and so
 // do EngineInfo::switched_off and numerics_id.
 EngineFactory CudaFactory();

@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "common/process/descriptors.h"
-
 namespace tandem::process {
 namespace {
 

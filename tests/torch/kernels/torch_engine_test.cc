@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/acceptance/tree.h"
 #include "common/base/log.h"
-#include "target_service/engine/torch/judge_check.h"
 #include "target_service/engine/torch/torch_factories.h"
 #include "tests/torch/kernels/host_card.h"
 #include "tests/torch/kernels/random_rounds.h"

@@ -1,13 +1,34 @@
-// How large the cache of a card is made where nobody says it.
+// What a card's measurements decide: how many rows a product has there (StepOptions::tile), and how large
+// the cache is made where nobody says it.
 //
 // Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace tandem::torch {
+
+// A pass takes at least as long as reading the weights does. Up to some number of rows arithmetic
+// hides behind that; up to there a larger tile costs a round nothing, and makes prompts cheaper.
+//
+// Those that are measured, ascending.
+inline constexpr int kTiles[] = {64, 128, 192, 256};
+
+struct TileCost {
+  int tile = 0;
+  absl::Duration took;  // a pass of one tile
+};
+
+// The largest tile whose pass takes at most a twentieth longer than the quickest. At least one.
+int ChooseTile(absl::Span<const TileCost> costs);
+
+// For the log: "64:3810,128:3822": microseconds by rows.
+std::string TileCostsText(absl::Span<const TileCost> costs);
 
 struct CardRoom {
   int64_t free_bytes = 0;    // of the card, before anything of the model is there

@@ -1,10 +1,12 @@
-#include "torch/cache_size.h"
+#include "torch/card.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/check.h"
 
 namespace tandem::torch {
 namespace {
@@ -12,6 +14,26 @@ namespace {
 double Gibibytes(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
 }  // namespace
+
+int ChooseTile(absl::Span<const TileCost> costs) {
+  TANDEM_CHECK(!costs.empty());
+  absl::Duration quickest = absl::InfiniteDuration();
+  for (const TileCost& cost : costs) quickest = std::min(quickest, cost.took);
+  int largest = 0;
+  for (const TileCost& cost : costs) {
+    if (cost.took <= quickest + quickest / 20) largest = std::max(largest, cost.tile);
+  }
+  return largest;
+}
+
+std::string TileCostsText(absl::Span<const TileCost> costs) {
+  std::string text;
+  for (const TileCost& cost : costs) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", cost.tile, ":",
+                    absl::ToInt64Microseconds(cost.took));
+  }
+  return text;
+}
 
 absl::StatusOr<int> PagesThatFit(const CardRoom& room, int min_pages) {
   const auto usable = static_cast<int64_t>(static_cast<double>(room.free_bytes) * room.utilization);
