@@ -84,10 +84,4 @@ absl::StatusOr<std::string> ReadStandardInput(int64_t max_bytes) {
   return ReadRest(STDIN_FILENO, "standard input", 0, max_bytes);
 }
 
-absl::Status CheckRegularFile(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
-  return NotRegular(path);
-}
-
 }  // namespace tandem::base

@@ -26,8 +26,4 @@ absl::StatusOr<std::string> ReadFileOrPipe(const std::string& path, int64_t max_
 // Standard input to its end, bounded and told of likewise.
 absl::StatusOr<std::string> ReadStandardInput(int64_t max_bytes);
 
-// INVALID_ARGUMENT: `path` is a FIFO, a device, a socket or a directory, or a link to one. OK where
-// there is nothing.
-absl::Status CheckRegularFile(const std::string& path);
-
 }  // namespace tandem::base

@@ -28,14 +28,10 @@
 #define TANDEM_CAPABILITY(name) TANDEM_THREAD_ATTRIBUTE(capability(name))
 #define TANDEM_SCOPED_CAPABILITY TANDEM_THREAD_ATTRIBUTE(scoped_lockable)
 #define TANDEM_GUARDED_BY(mutex) TANDEM_THREAD_ATTRIBUTE(guarded_by(mutex))
-#define TANDEM_POINTER_GUARDED_BY(mutex) TANDEM_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
 #define TANDEM_REQUIRES(...) TANDEM_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define TANDEM_EXCLUDES(...) TANDEM_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define TANDEM_ACQUIRE(...) TANDEM_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define TANDEM_RELEASE(...) TANDEM_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
-#define TANDEM_TRY_ACQUIRE(...) TANDEM_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
-#define TANDEM_ASSERT_CAPABILITY(x) TANDEM_THREAD_ATTRIBUTE(assert_capability(x))
-#define TANDEM_RETURN_CAPABILITY(x) TANDEM_THREAD_ATTRIBUTE(lock_returned(x))
 #define TANDEM_NO_THREAD_SAFETY_ANALYSIS TANDEM_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace tandem::concurrency {
@@ -48,7 +44,6 @@ class TANDEM_CAPABILITY("mutex") Mutex {
 
   void Lock() TANDEM_ACQUIRE() { mutex_.lock(); }
   void Unlock() TANDEM_RELEASE() { mutex_.unlock(); }
-  bool TryLock() TANDEM_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
  private:
   friend class CondVar;

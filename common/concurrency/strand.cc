@@ -1,7 +1,6 @@
 #include "common/concurrency/strand.h"
 
 #include <deque>
-#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
@@ -13,7 +12,6 @@ struct Strand::State {
   mutable Mutex mutex;
   std::deque<Task> queue TANDEM_GUARDED_BY(mutex);
   bool running TANDEM_GUARDED_BY(mutex) = false;
-  std::thread::id runner TANDEM_GUARDED_BY(mutex);
 };
 
 Strand::Strand() : state_(std::make_shared<State>()) {}
@@ -26,7 +24,6 @@ bool Strand::Post(Task task) {
   state->queue.push_back(std::move(task));
   if (state->running) return true;
   state->running = true;
-  state->runner = std::this_thread::get_id();
   while (!state->queue.empty()) {
     Task next = std::move(state->queue.front());
     state->queue.pop_front();
@@ -36,14 +33,8 @@ bool Strand::Post(Task task) {
     lock.Lock();
   }
   state->running = false;
-  state->runner = std::thread::id();
   lock.Unlock();
   return true;
-}
-
-bool Strand::RunsHere() const {
-  MutexLock lock(state_->mutex);
-  return state_->running && state_->runner == std::this_thread::get_id();
 }
 
 }  // namespace tandem::concurrency

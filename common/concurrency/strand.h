@@ -25,9 +25,6 @@ class Strand final : public Executor {
 
   bool Post(Task task) override;
 
-  // True while called from one of this executor's tasks. For CHECKs.
-  bool RunsHere() const;
-
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the Post that is running tasks

@@ -26,7 +26,6 @@ class SocketStream {
 
   int fd() const { return socket_.fd(); }
   bool encrypted() const { return tls_ != nullptr; }
-  bool shaken() const { return shaken_; }  // the handshake is over; true from the start without TLS
   // Of a handshake that is not over: whether it waits to write.
   bool handshake_writes() const { return handshake_writes_; }
 

@@ -100,18 +100,6 @@ void TokenHashSearch::Compare(absl::Span<const uint32_t> theirs) {
   from_ += range->count;
 }
 
-absl::StatusOr<std::optional<uint32_t>> FirstDifferentToken(
-    absl::Span<const uint32_t> mine,
-    const std::function<absl::StatusOr<std::vector<uint32_t>>(uint32_t, uint32_t)>& ask) {
-  TokenHashSearch search(mine);
-  while (auto range = search.Next()) {
-    auto theirs = ask(range->from, range->count);
-    if (!theirs.ok()) return theirs.status();
-    search.Compare(*theirs);
-  }
-  return search.first_difference();
-}
-
 absl::Status WithFirstDifferentToken(const absl::Status& mismatch, std::optional<uint32_t> token) {
   return {mismatch.code(),
           token.has_value()

@@ -4,13 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/messages/limits.h"
 #include "tandem/internal/v1/tokens.pb.h"
@@ -80,11 +78,6 @@ class TokenHashSearch {
   bool over_ = false;
   std::optional<uint32_t> difference_;
 };
-
-// The same with a function that asks and waits.
-absl::StatusOr<std::optional<uint32_t>> FirstDifferentToken(
-    absl::Span<const uint32_t> mine,
-    const std::function<absl::StatusOr<std::vector<uint32_t>>(uint32_t from, uint32_t count)>& ask);
 
 // `mismatch` with the first different token (or that none was found) added to its message.
 absl::Status WithFirstDifferentToken(const absl::Status& mismatch, std::optional<uint32_t> token);

@@ -43,10 +43,6 @@ struct SamplingParameters {
   std::vector<uint32_t> stop_token_ids;  // ids that end the text
 
   bool greedy() const { return temperature == 0; }
-  // True if anything is done to the logits before the temperature.
-  bool changes_logits() const {
-    return !bias.empty() || !banned.empty() || !allowed.empty() || looks_back();
-  }
   // True if the distribution depends on the tokens before it in another way than through the model.
   bool looks_back() const {
     return min_tokens > 0 || repetition_penalty != 1 || presence_penalty != 0 ||

@@ -6,12 +6,9 @@ namespace tandem::model::cpu {
 
 using concurrency::MutexLock;
 
-ComputePool::ComputePool(int cores, Sharing sharing)
-    : cores_(cores), sharing_(sharing), free_(cores) {}
-
 int ComputePool::Acquire(int max) {
   const int wanted = std::min(max, cores_);
-  const int min = sharing_ == Sharing::kMaxCores ? wanted / 2 + 1 : 1;
+  const int min = wanted / 2 + 1;
   MutexLock lock(mutex_);
   const uint64_t ticket = next_ticket_++;
   while (serving_ != ticket || free_ < min) changed_.Wait(mutex_);

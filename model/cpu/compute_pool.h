@@ -17,15 +17,7 @@ namespace tandem::model::cpu {
 // anything else.
 class ComputePool {
  public:
-  enum class Sharing {
-    // A turn waits until more than half of what it asked for is free, and takes what is. So two
-    // passes that could each use the whole machine run one after the other, each at full speed,
-    // and a pass that uses few cores of many holds nobody up.
-    kMaxCores,
-    kFreeCores,  // a turn takes what is free, at least one core: passes run side by side
-  };
-
-  explicit ComputePool(int cores, Sharing sharing = Sharing::kMaxCores);  // at least 1
+  explicit ComputePool(int cores) : cores_(cores), free_(cores) {}  // at least 1
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
@@ -37,7 +29,9 @@ class ComputePool {
   // While it lives, its holder may compute on cores() threads, its own included.
   class Turn {
    public:
-    // Waits for its turn. `max`, at least 1, is cut to the pool's cores. Without a pool (null) it
+    // Waits until more than half of what it asks for is free, and takes what is. So two passes that
+    // could each use the whole machine run one after the other, each at full speed, and a pass that
+    // uses few cores of many holds nobody up. `max`, at least 1, is cut to the pool's cores. Without a pool (null) it
     // gives `max` at once.
     Turn(ComputePool* pool, int max);
     ~Turn();
@@ -74,7 +68,6 @@ class ComputePool {
   void Release(int cores) TANDEM_EXCLUDES(mutex_);
 
   const int cores_;
-  const Sharing sharing_;
   mutable concurrency::Mutex mutex_;
   concurrency::CondVar changed_;
   uint64_t next_ticket_ TANDEM_GUARDED_BY(mutex_) = 0;

@@ -28,11 +28,9 @@ Work MakeWork(const std::string& variant, int seed) {
   return work;
 }
 
-class SharedCores : public ::testing::TestWithParam<cpu::ComputePool::Sharing> {};
-
-TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
+TEST(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
   const std::vector<Work> works = {MakeWork("llama2", 1), MakeWork("gqa_odd", 2)};
-  auto pool = std::make_shared<cpu::ComputePool>(3, GetParam());
+  auto pool = std::make_shared<cpu::ComputePool>(3);
   std::vector<std::unique_ptr<Decoder>> models;
   for (const Work& work : works) {
     DecoderOptions options;
@@ -57,9 +55,9 @@ TEST_P(SharedCores, StepsSideBySideGiveTheBitsOfStepsAlone) {
 
 // What is done beside passes: every piece once, whoever has the cores, and passes give what they
 // gave.
-TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
+TEST(SharedCores, PiecesOfWorkAreDoneOnceEach) {
   const Work work = MakeWork("llama2", 4);
-  auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
+  auto pool = std::make_shared<cpu::ComputePool>(2);
   auto model = MakeDecoder(GoldenDirectory(work.variant),
                            {.threads = 3, .pool_tokens = 512, .compute = pool});
   auto alone = MakeDecoder(GoldenDirectory(work.variant), {.threads = 3, .pool_tokens = 512});
@@ -81,9 +79,9 @@ TEST_P(SharedCores, PiecesOfWorkAreDoneOnceEach) {
 }
 
 // A model that ends while the other goes on.
-TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
+TEST(SharedCores, AModelMayEndBeforeTheOther) {
   const Work work = MakeWork("llama3", 3);
-  auto pool = std::make_shared<cpu::ComputePool>(2, GetParam());
+  auto pool = std::make_shared<cpu::ComputePool>(2);
   const DecoderOptions options{.threads = 2, .pool_tokens = 512, .compute = pool};
   auto stays = MakeDecoder(GoldenDirectory(work.variant), options);
   std::thread other([&] {
@@ -96,10 +94,6 @@ TEST_P(SharedCores, AModelMayEndBeforeTheOther) {
   other.join();
   EXPECT_EQ(pool->waiting(), 0);
 }
-
-INSTANTIATE_TEST_SUITE_P(Sharing, SharedCores,
-                         ::testing::Values(cpu::ComputePool::Sharing::kFreeCores,
-                                           cpu::ComputePool::Sharing::kMaxCores));
 
 }  // namespace
 }  // namespace tandem::model::testing

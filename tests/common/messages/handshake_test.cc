@@ -79,20 +79,17 @@ TEST(CheckWelcomeTest, NamesBothValues) {
 
 std::optional<uint32_t> Compare(const std::vector<uint32_t>& mine,
                                 const std::vector<uint32_t>& theirs, int* asked = nullptr) {
-  auto ask = [&](uint32_t from, uint32_t count) -> absl::StatusOr<std::vector<uint32_t>> {
-    EXPECT_LE(count, kMaxTokenHashes);
+  TokenHashSearch search(mine);
+  while (const auto range = search.Next()) {
+    EXPECT_LE(range->count, kMaxTokenHashes);
     if (asked != nullptr) ++*asked;
-    const size_t begin = std::min<size_t>(from, theirs.size());
-    const size_t end = std::min<size_t>(begin + count, theirs.size());
-    return std::vector<uint32_t>(theirs.begin() + static_cast<long>(begin),
-                                 theirs.begin() + static_cast<long>(end));
-  };
-  auto found = FirstDifferentToken(mine, ask);
-  EXPECT_TRUE(found.ok());
-  return *found;
+    const size_t begin = std::min<size_t>(range->from, theirs.size());
+    search.Compare(absl::MakeConstSpan(theirs).subspan(begin, range->count));
+  }
+  return search.first_difference();
 }
 
-TEST(FirstDifferentTokenTest, FindsTheLowestId) {
+TEST(TokenHashSearchTest, FindsTheLowestId) {
   EXPECT_EQ(Compare({1, 2, 3}, {1, 2, 3}), std::nullopt);
   EXPECT_EQ(Compare({1, 2, 3}, {1, 9, 8}), 1u);
   EXPECT_EQ(Compare({1, 2, 3}, {1, 2}), 2u);
@@ -101,7 +98,7 @@ TEST(FirstDifferentTokenTest, FindsTheLowestId) {
   EXPECT_EQ(Compare({}, {5}), 0u);
 }
 
-TEST(FirstDifferentTokenTest, AsksInRanges) {
+TEST(TokenHashSearchTest, AsksInRanges) {
   std::vector<uint32_t> mine(2 * kMaxTokenHashes, 7);
   std::vector<uint32_t> theirs = mine;
   int asked = 0;
@@ -109,14 +106,6 @@ TEST(FirstDifferentTokenTest, AsksInRanges) {
   EXPECT_EQ(asked, 3);
   theirs[kMaxTokenHashes + 5] = 8;
   EXPECT_EQ(Compare(mine, theirs), kMaxTokenHashes + 5);
-}
-
-TEST(FirstDifferentTokenTest, PassesAFailureOn) {
-  const std::vector<uint32_t> mine = {1};
-  auto found = FirstDifferentToken(mine, [](uint32_t, uint32_t) {
-    return absl::StatusOr<std::vector<uint32_t>>(absl::UnavailableError("gone"));
-  });
-  EXPECT_EQ(found.status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(IdsTest, AUniqueClientIdSaysWhoseItIsAndFits) {

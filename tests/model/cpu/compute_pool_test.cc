@@ -11,7 +11,6 @@ namespace tandem::model::cpu {
 namespace {
 
 using Turn = ComputePool::Turn;
-using Sharing = ComputePool::Sharing;
 
 void AwaitWaiting(const ComputePool& pool, int count) {
   while (pool.waiting() < count) std::this_thread::yield();
@@ -20,19 +19,6 @@ void AwaitWaiting(const ComputePool& pool, int count) {
 TEST(ComputePool, WithoutAPoolATurnIsWhatWasAsked) {
   const Turn turn(nullptr, 7);
   EXPECT_EQ(turn.cores(), 7);
-}
-
-TEST(ComputePool, ATurnTakesWhatIsFree) {
-  ComputePool pool(4, Sharing::kFreeCores);
-  const Turn first(&pool, 3);
-  EXPECT_EQ(first.cores(), 3);
-  {
-    const Turn second(&pool, 3);
-    EXPECT_EQ(second.cores(), 1);
-  }
-  const Turn third(&pool, 1);
-  EXPECT_EQ(third.cores(), 1);
-  EXPECT_EQ(pool.waiting(), 0);
 }
 
 TEST(ComputePool, ATurnWaitsForMoreThanHalfOfWhatItAsked) {
@@ -77,37 +63,33 @@ TEST(ComputePool, SpareCoresAreThoseThatNobodyWants) {
 }
 
 TEST(ComputePool, MoreThanThereAreIsCut) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
-    ComputePool pool(2, sharing);
-    const Turn turn(&pool, 16);
-    EXPECT_EQ(turn.cores(), 2);
-  }
+  ComputePool pool(2);
+  const Turn turn(&pool, 16);
+  EXPECT_EQ(turn.cores(), 2);
 }
 
 TEST(ComputePool, TurnsComeInTheOrderOfAsking) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
-    ComputePool pool(2, sharing);
-    std::optional<Turn> held(std::in_place, &pool, 2);
-    std::vector<int> order;  // each turn takes both cores, so it is written by one at a time
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 6; ++i) {
-      threads.emplace_back([&, i] {
-        const Turn turn(&pool, 2);
-        EXPECT_EQ(turn.cores(), 2);
-        order.push_back(i);
-      });
-      AwaitWaiting(pool, i + 1);
-    }
-    held.reset();
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
-    EXPECT_EQ(pool.waiting(), 0);
+  ComputePool pool(2);
+  std::optional<Turn> held(std::in_place, &pool, 2);
+  std::vector<int> order;  // each turn takes both cores, so it is written by one at a time
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      const Turn turn(&pool, 2);
+      EXPECT_EQ(turn.cores(), 2);
+      order.push_back(i);
+    });
+    AwaitWaiting(pool, i + 1);
   }
+  held.reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(pool.waiting(), 0);
 }
 
 // A later turn that would fit at once does not go before one that waits for more.
 TEST(ComputePool, NobodyOvertakes) {
-  ComputePool pool(2, Sharing::kMaxCores);
+  ComputePool pool(2);
   std::optional<Turn> held(std::in_place, &pool, 1);
   std::thread both([&] { const Turn turn(&pool, 2); });
   AwaitWaiting(pool, 1);
@@ -119,29 +101,27 @@ TEST(ComputePool, NobodyOvertakes) {
 }
 
 TEST(ComputePool, NeverMoreThanItsCores) {
-  for (Sharing sharing : {Sharing::kFreeCores, Sharing::kMaxCores}) {
-    ComputePool pool(3, sharing);
-    std::atomic<int> busy{0};
-    std::atomic<int> max{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 5; ++i) {
-      threads.emplace_back([&, i] {
-        for (int turns = 0; turns < 2000; ++turns) {
-          const Turn turn(&pool, 1 + (i + turns) % 4);
-          const int now = busy.fetch_add(turn.cores()) + turn.cores();
-          int seen = max.load();
-          while (now > seen && !max.compare_exchange_weak(seen, now)) {
-          }
-          busy.fetch_sub(turn.cores());
+  ComputePool pool(3);
+  std::atomic<int> busy{0};
+  std::atomic<int> max{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      for (int turns = 0; turns < 2000; ++turns) {
+        const Turn turn(&pool, 1 + (i + turns) % 4);
+        const int now = busy.fetch_add(turn.cores()) + turn.cores();
+        int seen = max.load();
+        while (now > seen && !max.compare_exchange_weak(seen, now)) {
         }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_LE(max.load(), 3);
-    EXPECT_GT(max.load(), 0);
-    const Turn all(&pool, 3);
-    EXPECT_EQ(all.cores(), 3);
+        busy.fetch_sub(turn.cores());
+      }
+    });
   }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(max.load(), 3);
+  EXPECT_GT(max.load(), 0);
+  const Turn all(&pool, 3);
+  EXPECT_EQ(all.cores(), 3);
 }
 
 }  // namespace
