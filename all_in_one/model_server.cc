@@ -22,7 +22,7 @@
 #include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/content_id.h"
 #include "draft_service/drafters/model_drafter.h"
-#include "draft_service/drafters/text_drafters.h"
+#include "draft_service/text_drafters.h"
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
 #include "orchestrator/options.h"

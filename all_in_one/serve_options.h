@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
-#include "draft_service/drafters/text_drafters.h"
+#include "draft_service/text_drafters.h"
 #include "orchestrator/http_front.h"
 #include "orchestrator/options.h"
 

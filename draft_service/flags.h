@@ -10,8 +10,8 @@
 #include "common/flags/flag_set.h"
 #include "common/transport/server_flags.h"
 #include "draft_service/drafters/model_drafter.h"
-#include "draft_service/drafters/text_drafters.h"
 #include "draft_service/serving/options.h"
+#include "draft_service/text_drafters.h"
 #include "model/load_flags.h"
 
 namespace tandem::draft_service {

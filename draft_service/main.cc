@@ -26,9 +26,9 @@
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/drafters/cascade.h"
 #include "draft_service/drafters/model_drafter.h"
-#include "draft_service/drafters/text_drafters.h"
 #include "draft_service/flags.h"
 #include "draft_service/serving/service.h"
+#include "draft_service/text_drafters.h"
 #include "model/load.h"
 #include "torch/load.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/tokenizer/tokenizer.h"
-#include "draft_service/drafters/text_drafters.h"
+#include "draft_service/text_drafters.h"
 #include "tests/draft_service/drafters/ngram_drafters.h"
 #include "tests/support/paths.h"
 

@@ -1,4 +1,4 @@
-#include "draft_service/drafters/text_drafters.h"
+#include "draft_service/text_drafters.h"
 
 #include <memory>
 #include <utility>
@@ -19,10 +19,64 @@
 namespace tandem::draft_service {
 namespace {
 
-constexpr char kCorpusUnigram[] = "corpus-unigram", kCorpusBigram[] = "corpus-bigram";
-constexpr char kDerivedUnigram[] = "derived-unigram", kDerivedBigram[] = "derived-bigram";
-constexpr char kDerivedExtended[] = "derived-extended";
-constexpr char kMixed[] = "mixed";
+// What the flags bring, for the drafters below. A table is null where there is no file for it.
+struct Sources {
+  TextDrafterOptions options;
+  ContextNgramOptions context;
+  std::shared_ptr<const SuccessorTable> corpus_unigrams, corpus_bigrams;
+  std::shared_ptr<const SuccessorTable> derived_unigrams, derived_bigrams, derived_extended;
+
+  // What follows where the text itself says nothing: the model's n-grams before the corpus's.
+  const std::shared_ptr<const SuccessorTable>& after_the_text() const {
+    return derived_extended != nullptr ? derived_extended : corpus_bigrams;
+  }
+};
+
+struct Kind {
+  const char* name;
+  bool (*asked_for)(const TextDrafterOptions& options);
+  DrafterFactory (*make)(const Sources& sources, const char* name);
+};
+
+bool Always(const TextDrafterOptions& /*options*/) { return true; }
+bool HasCorpus(const TextDrafterOptions& options) { return !options.ngram_corpus.empty(); }
+bool HasNgrams(const TextDrafterOptions& options) { return !options.ngrams.empty(); }
+
+// Each has a line. In this order they are told to orchestrators.
+constexpr Kind kKinds[] = {
+    {"prompt-lookup", Always, [](const Sources&, const char*) { return PromptLookupFactory(); }},
+    {"context-ngram", Always,
+     [](const Sources& from, const char*) { return ContextNgramFactory(from.context); }},
+    {"recall", [](const TextDrafterOptions& options) { return options.recall_tokens > 0; },
+     [](const Sources& from, const char*) {
+       return RecallFactory({.max_tokens = from.options.recall_tokens});
+     }},
+    {"corpus-unigram", HasCorpus,
+     [](const Sources& from, const char* name) {
+       return SuccessorFactory(name, from.corpus_unigrams);
+     }},
+    {"corpus-bigram", HasCorpus,
+     [](const Sources& from, const char* name) {
+       return SuccessorFactory(name, from.corpus_bigrams);
+     }},
+    {"derived-unigram", HasNgrams,
+     [](const Sources& from, const char* name) {
+       return SuccessorFactory(name, from.derived_unigrams);
+     }},
+    {"derived-bigram", HasNgrams,
+     [](const Sources& from, const char* name) {
+       return SuccessorFactory(name, from.derived_bigrams);
+     }},
+    {"derived-extended", HasNgrams,
+     [](const Sources& from, const char* name) {
+       return SuccessorFactory(name, from.derived_extended);
+     }},
+    {"mixed",
+     [](const TextDrafterOptions& options) { return HasCorpus(options) || HasNgrams(options); },
+     [](const Sources& from, const char* name) {
+       return MixedFactory({.name = name, .context = from.context}, from.after_the_text());
+     }},
+};
 
 absl::StatusOr<NgramCounter> Count(const std::string& path, const tokenizer::Tokenizer& tokenizer) {
   CorpusOptions options;
@@ -74,45 +128,37 @@ void TextDrafterOptions::AddTo(flags::FlagSet& flags) {
 }
 
 std::vector<std::string> TextDrafterOptions::Names() const {
-  std::vector<std::string> names = {PromptLookupOptions().name, ContextNgramOptions().name};
-  if (recall_tokens > 0) names.push_back(RecallOptions().name);
-  if (!ngram_corpus.empty()) names.insert(names.end(), {kCorpusUnigram, kCorpusBigram});
-  if (!ngrams.empty()) {
-    names.insert(names.end(), {kDerivedUnigram, kDerivedBigram, kDerivedExtended});
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) {
+    if (kind.asked_for(*this)) names.push_back(kind.name);
   }
-  if (!ngram_corpus.empty() || !ngrams.empty()) names.push_back(kMixed);
   return names;
 }
 
 absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
                                               const tokenizer::Tokenizer& tokenizer) {
-  ContextNgramOptions context;
-  context.query = options.ngram_query;
-  std::vector<DrafterFactory> drafters = {PromptLookupFactory(), ContextNgramFactory(context)};
-  if (options.recall_tokens > 0) {
-    drafters.push_back(RecallFactory({.max_tokens = options.recall_tokens}));
-  }
-  std::shared_ptr<const SuccessorTable> after_the_text;  // of mixed
-  if (!options.ngram_corpus.empty()) {
+  Sources sources{.options = options};
+  sources.context.query = options.ngram_query;
+  if (HasCorpus(options)) {
     TANDEM_ASSIGN_OR_RETURN(const NgramCounter counted, Count(options.ngram_corpus, tokenizer));
     const auto unigrams = UnigramTable(counted);
-    const auto bigrams = BigramTable(counted, unigrams);
-    drafters.push_back(SuccessorFactory(kCorpusUnigram, unigrams));
-    drafters.push_back(SuccessorFactory(kCorpusBigram, bigrams));
-    after_the_text = bigrams;
+    sources.corpus_unigrams = unigrams;
+    sources.corpus_bigrams = BigramTable(counted, unigrams);
   }
-  if (!options.ngrams.empty()) {
+  if (HasNgrams(options)) {
     TANDEM_ASSIGN_OR_RETURN(const auto file, OpenDerived(options.ngrams, tokenizer));
-    after_the_text = ExtendedTable(file);
-    drafters.push_back(SuccessorFactory(kDerivedUnigram, UnigramTable(*file)));
-    drafters.push_back(SuccessorFactory(kDerivedBigram, BigramTable(file)));
-    drafters.push_back(SuccessorFactory(kDerivedExtended, after_the_text));
+    sources.derived_unigrams = UnigramTable(*file);
+    sources.derived_bigrams = BigramTable(file);
+    sources.derived_extended = ExtendedTable(file);
   }
-  if (after_the_text != nullptr) {
-    drafters.push_back(MixedFactory({.name = kMixed, .context = context}, after_the_text));
+  TextDrafters made;
+  for (const Kind& kind : kKinds) {
+    if (!kind.asked_for(options)) continue;
+    made.drafters.push_back(kind.make(sources, kind.name));
+    TANDEM_CHECK(made.drafters.back().name == kind.name) << kind.name;
   }
-  return TextDrafters{std::move(drafters),
-                      {.context = std::move(context), .table = std::move(after_the_text)}};
+  made.guesses = {.context = sources.context, .table = sources.after_the_text()};
+  return made;
 }
 
 }  // namespace tandem::draft_service
