@@ -38,9 +38,7 @@ CandidateTree GrowBestFirst(const BlockShape& shape, State root, const Expand& e
     return a.score != b.score ? a.score < b.score : a.number > b.number;
   };
   CandidateTree block;
-  uint32_t branches = 0;
-  std::vector<char> is_parent = {0};  // of each node: it has a child in the block
-  std::vector<Guess> open;            // a heap: the best one first
+  std::vector<Guess> open;  // a heap: the best one first
   uint32_t made = 0;
   const auto expand_node = [&](double score, uint32_t node, uint32_t depth, State state) {
     expand(std::move(state), [&](uint32_t token, double weight, State next) {
@@ -53,12 +51,6 @@ CandidateTree GrowBestFirst(const BlockShape& shape, State root, const Expand& e
     std::pop_heap(open.begin(), open.end(), is_worse);
     Guess best = std::move(open.back());
     open.pop_back();
-    // A first child goes on with its parent's branch; the root is none.
-    const bool branches_off = best.parent == 0 || is_parent[best.parent] != 0;
-    if (branches_off && shape.max_branches > 0 && branches == shape.max_branches) continue;
-    branches += branches_off ? 1 : 0;
-    is_parent[best.parent] = 1;
-    is_parent.push_back(0);
     block.tokens.push_back(best.token);
     block.parents.push_back(best.parent);
     if (best.depth == shape.max_draft_tokens) continue;

@@ -40,9 +40,6 @@ using speculation::Proposal;
 struct BlockShape {
   uint32_t max_draft_tokens = 1;  // on one path; at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
-  // Paths of a tree that end in different leaves, N-Grammys' k; 0: as many as there are. Drafters without a
-  // model keep to it. No request says it so far: the best nodes are taken, whatever their paths are.
-  uint32_t max_branches = 0;
   // Of a chain: it ends behind the first candidate at which the chance that all so far are accepted, as the
   // drafter estimates it, is below this. 0: it does not. Drafters without such an estimate ignore it. Only for
   // sequences whose candidates are not drawn from a q (CandidateDraw::sends_q).
