@@ -1,7 +1,5 @@
 #include "all_in_one/model_server.h"
 
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,7 +19,6 @@
 #include "common/security/bearer_tokens.h"
 #include "common/tokenizer/chat_template.h"
 #include "common/tokenizer/content_id.h"
-#include "draft_service/drafters/model_drafter.h"
 #include "draft_service/text_drafters.h"
 #include "model/cpu/compute_pool.h"
 #include "model/load.h"
@@ -132,9 +129,9 @@ absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
       draft.content_id(), difference, "; a pair must share one"));
 }
 
-// How many ids both have. A tokenizer may have more than its model's embedding, or fewer.
-uint32_t CommonIds(const char* role, const tokenizer::Tokenizer& tokenizer,
-                   const model::ModelInfo& model) {
+// A tokenizer may have more ids than its model's embedding, or fewer.
+void WarnOfIds(const char* role, const tokenizer::Tokenizer& tokenizer,
+               const model::ModelInfo& model) {
   const uint32_t ids = tokenizer.vocabulary_size();
   const uint32_t embedded = model.vocabulary_size;
   if (ids > embedded) {
@@ -142,7 +139,6 @@ uint32_t CommonIds(const char* role, const tokenizer::Tokenizer& tokenizer,
                          << "'s model has " << embedded << ": the ids from " << embedded
                          << " on cannot be used";
   }
-  return std::min(ids, embedded);
 }
 
 // Sets what both services share: the tokens and their meaning.
@@ -232,26 +228,15 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   };
   TANDEM_ASSIGN_OR_RETURN(target_engine_,
                           OpenLogged("target", target.model, pool, target_report, open));
-  CommonIds("target", *tokenizer_, target_engine_->info().model);
+  WarnOfIds("target", *tokenizer_, target_engine_->info().model);
   return absl::OkStatus();
 }
 
 absl::Status ModelServer::StartDraft(const ServeOptions& options) {
   draft_service::Options draft;
   draft.vocabulary_size = tokenizer_->vocabulary_size();
-  if (draft_model_ != nullptr) {
-    draft.vocabulary_size = CommonIds("draft", *tokenizer_, draft_model_->info());
-    draft_service::ModelDrafterOptions drafter;
-    drafter.vocabulary_size = draft.vocabulary_size;
-    draft.drafters.push_back(draft_service::ModelDrafterFactory(*draft_model_, drafter));
-    draft.drafters.push_back(
-        draft_service::CascadeFactory(*draft_model_, drafter, text_drafters_.guesses));
-    draft.context_length = draft_model_->info().context_length;
-    draft.model_id = draft_model_->info().model_id;
-    draft.numerics_id = draft_model_->info().numerics_id;
-  }
-  std::move(text_drafters_.drafters.begin(), text_drafters_.drafters.end(),
-            std::back_inserter(draft.drafters));
+  if (draft_model_ != nullptr) WarnOfIds("draft", *tokenizer_, draft_model_->info());
+  draft_service::AddDrafters(draft_model_.get(), {}, std::move(text_drafters_), draft);
   if (!options.chooses_drafter()) draft.default_drafter = options.drafter;
   Identify(tokenizer_, draft);
   draft.instance_id = draft_tracing_.instance_id;

@@ -1,6 +1,4 @@
 // tandem-draft: proposes blocks.
-#include <algorithm>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +22,6 @@
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
 #include "common/tokenizer/tokenizer.h"
-#include "draft_service/drafters/cascade.h"
 #include "draft_service/drafters/model_drafter.h"
 #include "draft_service/flags.h"
 #include "draft_service/serving/service.h"
@@ -65,16 +62,7 @@ Options MakeOptions(const Flags& flags, LanguageModel* model, const Tokenizer& t
                     ModelDrafterOptions drafter, tandem::draft_service::TextDrafters text) {
   Options options = flags.options;
   options.vocabulary_size = tokenizer.vocabulary_size();
-  if (model != nullptr) {
-    options.vocabulary_size = std::min(options.vocabulary_size, model->info().vocabulary_size);
-    options.context_length = model->info().context_length;
-    options.model_id = model->info().model_id;
-    options.numerics_id = model->info().numerics_id;
-    drafter.vocabulary_size = options.vocabulary_size;
-    options.drafters.push_back(ModelDrafterFactory(*model, drafter));
-    options.drafters.push_back(CascadeFactory(*model, drafter, text.guesses));
-  }
-  std::move(text.drafters.begin(), text.drafters.end(), std::back_inserter(options.drafters));
+  AddDrafters(model, drafter, std::move(text), options);
   options.tokenizer_id = tokenizer.content_id();
   options.token_hash = [&tokenizer](uint32_t token) { return tokenizer.TokenHash(token); };
   return options;

@@ -1,5 +1,7 @@
 #include "draft_service/text_drafters.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -159,6 +161,21 @@ absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
   }
   made.guesses = {.context = sources.context, .table = sources.after_the_text()};
   return made;
+}
+
+void AddDrafters(model::LanguageModel* model, ModelDrafterOptions model_drafter, TextDrafters text,
+                 Options& options) {
+  if (model != nullptr) {
+    const model::ModelInfo& info = model->info();
+    options.vocabulary_size = std::min(options.vocabulary_size, info.vocabulary_size);
+    options.context_length = info.context_length;
+    options.model_id = info.model_id;
+    options.numerics_id = info.numerics_id;
+    model_drafter.vocabulary_size = options.vocabulary_size;
+    options.drafters.push_back(ModelDrafterFactory(*model, model_drafter));
+    options.drafters.push_back(CascadeFactory(*model, model_drafter, text.guesses));
+  }
+  std::move(text.drafters.begin(), text.drafters.end(), std::back_inserter(options.drafters));
 }
 
 }  // namespace tandem::draft_service

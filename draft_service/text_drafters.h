@@ -1,4 +1,4 @@
-// The drafters without a model, as flags ask for them: for tandem-draft and `tandem serve`.
+// The drafters that a service offers, as flags ask for them: for tandem-draft and `tandem serve`.
 //
 // Thread safety: plain values.
 #pragma once
@@ -11,6 +11,9 @@
 #include "common/flags/flag_set.h"
 #include "draft_service/drafters/cascade.h"
 #include "draft_service/drafters/drafter.h"
+#include "draft_service/drafters/model_drafter.h"
+#include "draft_service/serving/options.h"
+#include "model/language_model.h"
 
 namespace tandem::tokenizer {
 class Tokenizer;
@@ -18,6 +21,7 @@ class Tokenizer;
 
 namespace tandem::draft_service {
 
+// Those without a model.
 struct TextDrafterOptions {
   int ngram_query = 1;         // of context-ngram
   std::string ngram_corpus;    // a text file; empty: no drafter of a corpus
@@ -38,5 +42,11 @@ struct TextDrafters {
 // there, `mixed` takes the model's n-grams before the corpus's, and so does what guesses.
 absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
                                               const tokenizer::Tokenizer& tokenizer);
+
+// The drafters of `model` (null: none), then `text`, and what `options` say of the model. Of
+// `model_drafter` the vocabulary's size is set here: what the tokenizer (options.vocabulary_size) and the
+// model have both.
+void AddDrafters(model::LanguageModel* model, ModelDrafterOptions model_drafter, TextDrafters text,
+                 Options& options);
 
 }  // namespace tandem::draft_service
