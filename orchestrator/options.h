@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
+#include "orchestrator/draft/choice/drafter_trials.h"
 #include "orchestrator/openai/browser_guard.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request.h"
@@ -73,8 +74,7 @@ struct Options {
   // service's default. A name that no draft offers is refused with each such request.
   std::string drafter;
   std::vector<std::string> drafters() const;
-  // Where the orchestrator chooses among several: it changes all the time (common_drafters.h). For tests.
-  bool always_tries_drafters = false;
+  DrafterTrials drafter_trials;  // where the orchestrator chooses among several
   LengthMode length_mode() const {
     return length_policy == "heuristic" ? LengthMode::kHeuristic : LengthMode::kAuto;
   }

@@ -160,14 +160,14 @@ uint32_t SpeculationLoop::CandidatesWanted() {
   const auto pass_time = [this](uint32_t rows) { return verification_.PassTime(rows); };
   const LengthInputs inputs{
       .pass_time = pass_time,
+      .decoding = verification_.Decoding(),
       .max_draft_tokens = std::min(kMaxDraftTokens, verification_.max_draft_tokens()),
       .max_nodes =
           request_->auto_nodes
               ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
               : 0,
       .ends_by_confidence = drafting_.ends_by_confidence(),
-      .draft_is_known = drafting_.is_known(),
-      .context = committed_.size()};
+      .draft_is_known = drafting_.is_known()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;
   round_.choice = choice.length;

@@ -1,6 +1,7 @@
 #include "orchestrator/verify/target_pace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tandem::orchestrator {
@@ -62,6 +63,15 @@ void TargetPace::Reported(uint32_t queued_rows, std::vector<CostPoint> curve,
   if (!curve.empty() && IsCurve(curve)) curve_ = std::move(curve);
 }
 
+void TargetPace::Decodes(const DecodingLoad& decoding) {
+  concurrency::MutexLock lock(mutex_);
+  decoding_ = decoding;
+  for (uint32_t* count : {&decoding_.sequences, &decoding_.pass_rows, &decoding_.pass_sequences}) {
+    *count = std::min(*count, kMaxSequences);
+  }
+  if (!std::isfinite(decoding.draft_tokens.value_or(0))) decoding_.draft_tokens.reset();
+}
+
 void TargetPace::StreamBegan(const std::string& process, std::vector<CostPoint> curve) {
   if (!IsCurve(curve)) curve.clear();
   concurrency::MutexLock lock(mutex_);
@@ -69,6 +79,7 @@ void TargetPace::StreamBegan(const std::string& process, std::vector<CostPoint> 
   process_ = process;
   reported_rows_ = 0;
   rows_since_report_ = 0;
+  decoding_ = {};
   curve_ = std::move(curve);
 }
 
@@ -88,6 +99,11 @@ absl::Duration TargetPace::PassTime(uint32_t rows) const {
   const CostPoint& last = curve_.back();
   if (rows < last.rows) return ByCurve(rows);
   return last.time * (static_cast<double>(rows) / std::max(last.rows, 1u));
+}
+
+DecodingLoad TargetPace::Decoding() const {
+  concurrency::MutexLock lock(mutex_);
+  return decoding_;
 }
 
 uint64_t TargetPace::QueuedRows(concurrency::Instant now) const {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
+#include "orchestrator/request/decoding_load.h"
 
 namespace tandem::orchestrator {
 
@@ -31,6 +32,7 @@ class TargetPace {
   static constexpr absl::Duration kMaxReportedTime = absl::Seconds(30);
   // More points of a curve than this are not kept. A target sends some ten.
   static constexpr size_t kMaxCostPoints = 64;
+  static constexpr uint32_t kMaxSequences = 65536;
 
   // A pass of `rows` rows takes `time`.
   struct CostPoint {
@@ -49,6 +51,8 @@ class TargetPace {
   // (empty: as reported before). A curve that is not sorted or too long is ignored. `now` is a time
   // of the steady clock that QueuedRows and Expected use.
   void Reported(uint32_t queued_rows, std::vector<CostPoint> curve, concurrency::Instant now);
+  // The same of all that it decodes. Believed up to kMaxSequences.
+  void Decodes(const DecodingLoad& decoding);
   // A round's verdict was good: it was checked, and its decision is committed.
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
@@ -67,6 +71,9 @@ class TargetPace {
   // The time of one pass of `rows` by the reported curve; zero without a curve. Beyond its last point
   // the time of a row is that point's.
   absl::Duration PassTime(uint32_t rows) const;
+
+  // As last reported; with 0 sequences before.
+  DecodingLoad Decoding() const;
 
   // The queue of the last report, and our rows that were sent since.
   uint64_t QueuedRows(concurrency::Instant now) const;
@@ -97,6 +104,7 @@ class TargetPace {
   uint64_t reported_rows_ TANDEM_GUARDED_BY(mutex_) = 0;
   concurrency::Instant reported_at_ TANDEM_GUARDED_BY(mutex_);
   std::vector<CostPoint> curve_ TANDEM_GUARDED_BY(mutex_);
+  DecodingLoad decoding_ TANDEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace tandem::orchestrator

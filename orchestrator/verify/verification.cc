@@ -185,4 +185,8 @@ absl::Duration Verification::PassTime(uint32_t rows) const {
                                       : absl::ZeroDuration();
 }
 
+DecodingLoad Verification::Decoding() const {
+  return choice_.target().has_value() ? choice_.target()->pace->Decoding() : DecodingLoad();
+}
+
 }  // namespace tandem::orchestrator

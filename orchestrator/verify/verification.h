@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/request/committed_tokens.h"
+#include "orchestrator/request/decoding_load.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
 #include "orchestrator/request/request.h"
@@ -78,6 +79,8 @@ class Verification {
   absl::Duration RoundTime() const;
   // The time of a pass of `rows` at the present target, by its cost curve; zero while it is unknown.
   absl::Duration PassTime(uint32_t rows) const;
+  // What its target decodes, for all streams; with 0 sequences where that is not known.
+  DecodingLoad Decoding() const;
   uint32_t replays() const { return exchange_.replays(); }
   uint64_t cached_tokens() const { return exchange_.cached_tokens(); }
   // The time of the verification since the last call, by stage: slot, network, queue and device.

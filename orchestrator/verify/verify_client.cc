@@ -266,6 +266,11 @@ void VerifyClient::OnLoad(base::Incarnation incarnation, const v1::Load& load) {
     }
     load_ = std::move(kept);
     pace_->Reported(load.queued_rows(), Curve(load.cost_curve()), clock_.Now());
+    if (load.has_decoding()) {
+      const v1::Decoding& decoding = load.decoding();
+      pace_->Decodes({decoding.sequences(), decoding.pass_rows(), decoding.pass_sequences(),
+                      decoding.draft_tokens()});
+    }
   }
   if (auto listener = listener_.lock()) {
     FreeRoom free{load.free_slots(), std::nullopt};

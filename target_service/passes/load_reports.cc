@@ -23,6 +23,15 @@ void AddTokens(std::optional<int64_t> free_tokens, v1::Load& load) {
 
 }  // namespace
 
+v1::Decoding LoadReports::Decoding() const {
+  v1::Decoding decoding;
+  decoding.set_sequences(table_.decoding(clock_.Now()));
+  decoding.set_pass_rows(static_cast<uint32_t>(passes_.RowsAimedAt()));
+  decoding.set_pass_sequences(static_cast<uint32_t>(passes_.MinRounds()));
+  decoding.set_draft_tokens(passes_.draft_tokens());
+  return decoding;
+}
+
 v1::Load LoadReports::For(Stream& stream) {
   v1::Load load = meter_.Snapshot();
   load.set_free_slots(table_.free_slots(stream.id, clock_.Now()));
@@ -33,6 +42,7 @@ v1::Load LoadReports::For(Stream& stream) {
     AddCurve(points, load);
     stream.told_curve = std::move(points);
   }
+  *load.mutable_decoding() = Decoding();
   return load;
 }
 
@@ -42,6 +52,7 @@ void LoadReports::Publish() {
   concurrency::MutexLock lock(mutex_);
   published_.swap(points);
   published_tokens_ = table_.free_tokens();
+  published_decoding_ = Decoding();
 }
 
 v1::Load LoadReports::Latest() const {
@@ -49,6 +60,7 @@ v1::Load LoadReports::Latest() const {
   concurrency::MutexLock lock(mutex_);
   AddCurve(published_, load);
   AddTokens(published_tokens_, load);
+  *load.mutable_decoding() = published_decoding_;
   return load;
 }
 

@@ -38,6 +38,8 @@ class LoadReports {
   v1::Load Latest() const TANDEM_EXCLUDES(mutex_);
 
  private:
+  v1::Decoding Decoding() const;
+
   // A client is told the cost curve again when a point has changed by more than this share.
   static constexpr double kCurveChange = 0.2;
 
@@ -50,6 +52,7 @@ class LoadReports {
   mutable concurrency::Mutex mutex_;
   std::vector<scheduling::CostCurve::Point> published_ TANDEM_GUARDED_BY(mutex_);
   std::optional<int64_t> published_tokens_ TANDEM_GUARDED_BY(mutex_);
+  v1::Decoding published_decoding_ TANDEM_GUARDED_BY(mutex_);
 };
 
 }  // namespace tandem::target_service

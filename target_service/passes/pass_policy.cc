@@ -73,7 +73,7 @@ std::vector<Grant> PassPolicy::FormPass(absl::Span<const WaitingRows> waiting,
 
   const int max = limits_.max_rows;
   const int for_rounds = RowsAimedAt(curve, compete);
-  const size_t sure_rounds = as_told ? 1 : compete ? kMinRoundsShared : kMinRounds;
+  const size_t sure_rounds = as_told ? 1 : static_cast<size_t>(MinRounds(compete));
 
   // Of long work: what a pass of it aims at, what it may take at most, and what it is sure of.
   const int for_long = std::max(RowsAimedAt(curve, rounds_come || compete),

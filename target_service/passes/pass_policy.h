@@ -24,6 +24,7 @@
 // Thread safety: none; one thread at a time. No model, no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -62,6 +63,13 @@ struct PassLimits {
   std::vector<int> row_buckets;  // EngineInfo::row_buckets
 };
 
+// Draft tokens per round, a moving average over some rounds of each of `sequences`. What a target says of it
+// (Decoding, describe.proto) is where orchestrators meet.
+inline void AverageDraftTokens(size_t draft_tokens, uint32_t sequences, double& average) {
+  constexpr double kWeight = 0.25;  // of a round, where one sequence is decoded
+  average += kWeight / std::max(sequences, 1u) * (static_cast<double>(draft_tokens) - average);
+}
+
 using Grant = scheduling::FairShare::Grant;  // all rows of a Step, or prefill rows only; at least 1
 
 class PassPolicy {
@@ -76,6 +84,8 @@ class PassPolicy {
 
   // Rows that a pass of rounds is to have; `compete`: several streams want some.
   int RowsAimedAt(const scheduling::CostCurve& curve, bool compete) const;
+  // Rounds that a pass takes however many rows they have.
+  static constexpr int MinRounds(bool compete) { return compete ? kMinRoundsShared : kMinRounds; }
 
  private:
   // A few rounds fit into any pass: a batch is never much dearer, and mostly much cheaper. Where

@@ -88,7 +88,7 @@ bool Passes::Gathers() const {
   const concurrency::Instant now = clock_.Now();
   const int rows = waiting_.rows();
   if (rows == 0 || now >= gathering_.until()) return false;
-  return rows < policy_.RowsAimedAt(curve_, ActiveStreams(streams_, now) > 1);
+  return rows < RowsAimedAt();
 }
 
 bool Passes::Launch() {
@@ -155,6 +155,8 @@ void Passes::Await() {
       work.verdict.set_pass_rows(flight.rows);
       work.verdict.set_pass_sequences(static_cast<uint32_t>(flight.works.size()));
       if (answers_.AddResult(work, result.parts[i])) {
+        AverageDraftTokens(work.step.block.size(), static_cast<uint32_t>(flight.works.size()),
+                           draft_tokens_);
         gathering_.Answered(work.stream, work.step.sequence, work.plan.sequence->turnaround);
       }
     }

@@ -50,6 +50,11 @@ class Passes {
   absl::Duration PrefillSince(concurrency::Instant arrived) const;
 
   const scheduling::CostCurve& curve() const { return curve_; }
+  // Of the next pass of rounds: the rows that it aims at, and the rounds that it takes however many rows they have.
+  int RowsAimedAt() const { return policy_.RowsAimedAt(curve_, Compete()); }
+  int MinRounds() const { return PassPolicy::MinRounds(Compete()); }
+  // Draft tokens per round, a moving average.
+  double draft_tokens() const { return draft_tokens_; }
 
  private:
   struct Flight {
@@ -60,6 +65,7 @@ class Passes {
     std::vector<Work*> works;
   };
 
+  bool Compete() const { return ActiveStreams(streams_, clock_.Now()) > 1; }
   bool Launch();
   void Await();
   void CountPrefill(const Flight& flight);
@@ -76,6 +82,7 @@ class Passes {
 
   PassPolicy policy_;
   scheduling::CostCurve curve_;
+  double draft_tokens_ = 0;
   uint64_t last_id_ = 0;
   std::deque<Flight> flights_;                  // the oldest first
   concurrency::Instant last_begin_, last_end_;  // of a pass

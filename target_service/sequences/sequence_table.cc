@@ -20,6 +20,8 @@ namespace {
 // loses more with its place.
 constexpr int kSlotRetries = 3;
 constexpr int kRoomRetries = 10;
+// So long after its last verdict a sequence without a Step counts as one that is decoded.
+constexpr absl::Duration kDecodesFor = absl::Seconds(1);
 
 // What the sequence's options allow of a tree.
 std::optional<Refusal> CheckTree(const speculation::CandidateTree& block,
@@ -271,6 +273,16 @@ StepPlan SequenceTable::Plan(Sequence& sequence, const CheckedStep& step, uint32
   if (!plan.tokens.empty()) sequence.held.Truncate(standing);
   sequence.busy = true;
   return plan;
+}
+
+uint32_t SequenceTable::decoding(concurrency::Instant now) const {
+  return static_cast<uint32_t>(
+      std::count_if(sequences_.begin(), sequences_.end(), [now](const auto& entry) {
+        const Sequence& sequence = *entry.second;
+        const bool decodes = sequence.answered_at != concurrency::Instant::InfinitePast();
+        const bool lately = now - sequence.answered_at < kDecodesFor;
+        return decodes && !sequence.lingers() && (sequence.busy || lately);
+      }));
 }
 
 Sequence* SequenceTable::Find(StreamId stream, SequenceId id) {

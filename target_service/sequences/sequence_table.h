@@ -101,6 +101,8 @@ class SequenceTable {
   concurrency::Instant next_expiry() const;  // infinite: nothing lingers
 
   uint32_t size() const { return static_cast<uint32_t>(sequences_.size()); }
+  // Sequences that were answered lately and do not linger: those that are being decoded.
+  uint32_t decoding(concurrency::Instant now) const;
   uint32_t lingering() const { return size() - shares_.taken(); }
   // Sequences that the stream could open now.
   uint32_t free_slots(StreamId stream, concurrency::Instant now) {

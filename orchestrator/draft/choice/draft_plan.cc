@@ -18,8 +18,7 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request,
           lengths,
           lengths.Group(drafter, request.rule,
                         request.auto_nodes ? std::nullopt : std::optional(request.draft_nodes),
-                        request.shapes_blocks() ? request.draft_min_confidence : 0),
-          request.prompt_tokens() + static_cast<uint32_t>(request.output_prefix.size()));
+                        request.shapes_blocks() ? request.draft_min_confidence : 0));
     case LengthMode::kHeuristic:
       break;
   }
@@ -35,7 +34,8 @@ DraftPlan::DraftPlan(const GenerationRequest& request, CommonLength& lengths,
   if (request.drafters.empty()) {
     policies_[0] = MakePolicy(request, request.drafter, lengths);
   } else {
-    chooser_.emplace(request.drafters, request.rule, request.draft_nodes, drafters);
+    chooser_.emplace(request.drafters, drafters.History(request.rule, request.draft_nodes),
+                     drafters.trials());
   }
 }
 

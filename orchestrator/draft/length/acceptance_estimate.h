@@ -1,76 +1,52 @@
-// How many draft tokens of a block are accepted: running counts that forget, by their position, and of blocks of each
-// length (block_replay.h).
+// How many tokens a round brings, by the shape of its block: running counts that forget.
+//
+// Chains of a fixed length share one count per position: a chance that the token there is accepted, given those before
+// it, so each length tells of the others (Leviathan et al. 2023, equation 1, with a chance per position). Trees
+// and chains that end by confidence are counted whole, for what a draft says of its tokens may be far from the chance
+// that they are accepted. One that was not seen lately is expected to be a little better than chains are: so it is asked
+// for, and measured.
+//
 // Plain value, not thread-safe.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
-#include "orchestrator/draft/length/block_replay.h"
-#include "orchestrator/draft/length/policy.h"
+#include "orchestrator/draft/length/draft_shapes.h"
 
 namespace tandem::orchestrator {
 
 class AcceptanceEstimate {
  public:
-  // A round of `text` asked for `asked` tokens (1 to kMaxDraftTokens), and `accepted` of the `came` that came were
-  // accepted. A block that was short or late counts as one whose missing tokens were rejected: what
-  // counts is what asking for a position brings.
-  void Observe(uint32_t asked, uint32_t came, uint32_t accepted, BlockReplay::Text& text);
+  // A round asked for `shape`, cut to at most `asked` tokens on a path where the text had no room; `came` draft tokens
+  // came (of a tree: nodes), and `accepted` were accepted. A block that was short or late counts as one whose missing
+  // tokens were rejected: what counts is what asking brings.
+  void Observe(uint32_t shape, uint32_t asked, uint32_t came, uint32_t accepted);
 
-  // The same of a round whose chain may have ended by confidence. It tells at which tokens of the text the draft is right,
-  // and nothing of the positions in a block.
-  void ObserveConfident(uint32_t came, uint32_t accepted, BlockReplay::Text& text);
+  struct Expected {
+    ByShape tokens;   // of a round: accepted draft tokens and one of the target's own
+    ByShape drafted;  // draft tokens that come
+  };
+  // `chain`: the chain that is the best, so far as that is known; what was not seen is compared with it.
+  Expected Expect(uint32_t chain) const;
 
-  // What was counted so far counts for no more than `tests` tests a position.
-  void Fade(double tests);
-
-  // Chance that the token at `position` (from 1) is accepted, given that those before it were, in the blocks that were
-  // asked for, whatever their lengths. The prior of position 1 is kPrior, that of each further one is the estimate of
-  // the position before.
-  double At(uint32_t position) const;
-
-  // Expected tokens of a round that asks for `asked`: 1 + the sum over positions of the chance that all up to it are
-  // accepted (Leviathan et al. 2023, equation 1, with a chance for each position), in blocks of that length.
-  double Tokens(uint32_t asked) const;
-  // The same, of all rounds of texts of `text_tokens` tokens on average (above 0, infinity: without an end). The last
-  // round of a text has room for fewer tokens. What it would have had beyond, on average, is that of a renewal process:
-  // (E[X²] / E[X] - 1) / 2, X the tokens of a round.
-  double TokensInTexts(uint32_t asked, double text_tokens) const;
-
-  // Expected tokens of a block of which `asked` were asked for: drafts may end blocks early. `asked` before any.
-  double Drafted(uint32_t asked) const;
-
-  // Accepted tokens over tokens that were tested, all positions together; kPrior before any.
-  double alpha() const;
-  bool empty() const { return tested_[0] == 0; }
+  double alpha() const;  // accepted over tested tokens, all positions together; kPrior before any
+  bool empty() const { return all_tested_ == 0; }
 
  private:
-  static constexpr double kPrior = 0.7;
-  static constexpr double kPriorWeight = 4;  // tested tokens
-  static constexpr double kMemory = 2000;    // of tests a position; beyond it old ones fade
+  static constexpr double kPrior = 0.7;  // chance of a draft token before any was tested
+  static constexpr double kPriorWeight =
+      4;                                  // tested tokens, or rounds, that an expectation counts as
+  static constexpr double kKept = 0.999;  // of a count, with each further one: a memory of 1,000
 
-  struct Moments {
-    double first = 1, second = 1;
+  struct Sums {
+    double rounds = 0, came = 0, accepted = 0;
   };
-  // What follows from the counts, by the tokens that are asked for.
-  struct Derived {
-    std::array<Moments, kMaxDraftTokens + 1> tokens;  // of a round
-    std::array<double, kMaxDraftTokens + 1> drafted;
-  };
-  Moments TokensOfARound(uint32_t asked) const;  // asked: to kMaxDraftTokens
-  // Of the present counts. Plain rounds change none, and ask for it as often as others.
-  const Derived& derived() const;
-  // Every round that counts comes by here.
-  void Replay(uint32_t asked, uint32_t accepted, bool is_fixed, BlockReplay::Text& text);
 
-  BlockReplay replay_;
-  std::array<double, kMaxDraftTokens> tested_{};
-  std::array<double, kMaxDraftTokens> accepted_{};
-  std::array<double, kMaxDraftTokens> asked_{};
-  std::array<double, kMaxDraftTokens> came_{};
-  mutable std::optional<Derived> derived_;  // none: a count has changed since
+  std::array<double, kMaxDraftTokens> tested_{}, accepted_{};  // by position
+  double all_tested_ = 0, all_accepted_ = 0;
+  std::array<double, kMaxDraftTokens> asked_{}, came_{};
+  std::array<Sums, kShapes - kFirstConfident> whole_{};
 };
 
 }  // namespace tandem::orchestrator

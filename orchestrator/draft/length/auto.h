@@ -1,5 +1,5 @@
-// The policy "auto": the length, or the tree, with the most tokens a time, as the requests of its group find it
-// together (length_group.h). Not thread-safe; the group is shared.
+// The policy "auto": the length, or the tree, with the most expected tokens per time, as the requests of its group find
+// it together (length_group.h). Not thread-safe; the group is shared.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,22 @@ namespace tandem::orchestrator {
 
 class AutoLength final : public LengthPolicy {
  public:
-  // `common` outlives this object. `context`: tokens of the text at its beginning.
-  AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group, uint32_t context = 0)
-      : common_(common), group_(std::move(group)), context_(context) {}
+  // `common` outlives this object.
+  AutoLength(CommonLength& common, std::shared_ptr<LengthGroup> group)
+      : common_(common), group_(std::move(group)) {}
 
-  ~AutoLength() override { group_->Ended(sequence_); }
-  AutoLength(const AutoLength&) = delete;
-  AutoLength& operator=(const AutoLength&) = delete;
-
-  bool WantsDraft() const override { return group_->Drafts(common_.sequences(), context_); }
+  bool WantsDraft() const override { return group_->Drafts(); }
   LengthChoice Next(const LengthInputs& inputs) override {
-    context_ = inputs.context;
-    return group_->Next(common_.sequences(), inputs, sequence_);
+    LengthInputs known = inputs;
+    // Ours alone, where the target says nothing of them.
+    if (known.decoding.sequences == 0) known.decoding.sequences = common_.sequences();
+    return group_->Next(known, sequence_);
   }
   void Observe(const RoundRecord& round) override { group_->Observe(round, sequence_); }
 
  private:
   CommonLength& common_;
   const std::shared_ptr<LengthGroup> group_;
-  uint32_t context_;
   LengthGroup::Sequence sequence_;
 };
 

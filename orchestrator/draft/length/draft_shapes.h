@@ -21,24 +21,20 @@ struct DraftShape {
   double min_confidence = 0;  // LengthChoice::min_confidence
 };
 
-inline constexpr std::array<double, 5> kConfidences = {0.4, 0.2, 0.1, 0.05, 0.02};
+inline constexpr std::array<double, 3> kConfidences = {0.3, 0.1, 0.03};
 // Most chains end before.
 inline constexpr uint32_t kConfidentTokens = 8;
 
 inline constexpr std::array<DraftShape, 4> kTreeShapes = {{{4, 8}, {6, 16}, {8, 32}, {10, 64}}};
 inline constexpr uint32_t kFirstConfident = kMaxDraftTokens + 1;
 inline constexpr uint32_t kFirstTree = kFirstConfident + kConfidences.size();
-// The chain in the middle of those that end by confidence.
-inline constexpr uint32_t kMiddleConfident = kFirstConfident + kConfidences.size() / 2;
 inline constexpr uint32_t kShapes = kFirstTree + kTreeShapes.size();
 // Fewer nodes than these are no tree for a policy.
 inline constexpr uint32_t kMinPolicyNodes = kTreeShapes.front().nodes;
 
 constexpr bool IsTree(uint32_t shape) { return shape >= kFirstTree; }
 constexpr bool IsConfident(uint32_t shape) { return shape >= kFirstConfident && !IsTree(shape); }
-constexpr bool AreOfOneKind(uint32_t a, uint32_t b) {
-  return IsTree(a) == IsTree(b) && IsConfident(a) == IsConfident(b);
-}
+constexpr bool IsChain(uint32_t shape) { return shape <= kMaxDraftTokens; }
 constexpr DraftShape ShapeOf(uint32_t shape) {
   if (IsTree(shape)) return kTreeShapes[shape - kFirstTree];
   if (IsConfident(shape)) return {kConfidentTokens, 0, kConfidences[shape - kFirstConfident]};

@@ -8,24 +8,26 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "orchestrator/request/decoding_load.h"
 #include "orchestrator/request/length_choice.h"
 #include "orchestrator/request/round_record.h"
 
 namespace tandem::orchestrator {
 
-inline constexpr uint32_t kMaxDraftTokens = 16;  // candidates a round, under every policy
+inline constexpr uint32_t kMaxDraftTokens = 16;  // per round, under every policy
 
 // What a policy may ask when it chooses.
 struct LengthInputs {
   // The time of a target pass of so many rows by the target's own cost curve; zero: not known.
   absl::FunctionRef<absl::Duration(uint32_t rows)> pass_time;
-  // Candidates on a path that the target takes at most.
+  // What the sequence's target says of all that is decoded there.
+  DecodingLoad decoding = {};
+  // Draft tokens on a path that the target takes at most.
   uint32_t max_draft_tokens = kMaxDraftTokens;
   // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0: chains alone.
   uint32_t max_nodes = 0;
   bool ends_by_confidence = false;  // the draft can end a chain where it is in doubt
   bool draft_is_known = true;       // else max_nodes and ends_by_confidence say nothing of it yet
-  uint32_t context = 0;             // tokens of the text so far, the prompt's included
 };
 
 class LengthPolicy {

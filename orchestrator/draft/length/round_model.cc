@@ -5,55 +5,48 @@
 namespace tandem::orchestrator {
 namespace {
 
-bool Pays(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-          const ByShape& tokens) {
-  return BestShape(tokens, RoundTimes(parts, pass_time)) > 0;
+// Of a pass: who is away for longer is not waited for. The target waits for a fifth of the last pass, which may have been
+// a little shorter than the one that is expected.
+constexpr double kGathered = 0.16;
+constexpr double kGroups = 2;  // of sequences that are not waited for
+// A cause of no draft is what costs at least as much.
+constexpr double kWorthwhile = 1.05;
+
+bool Pays(const RoundParts& parts, PassTime pass_time, const ByShape& tokens) {
+  const double plain = TimeOf(parts, pass_time, 0).time;
+  for (uint32_t shape = 1; shape < kShapes; ++shape) {
+    if (tokens[shape] * plain > kWorthwhile * TimeOf(parts, pass_time, shape).time) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-ByShape WholeBlocks() {
-  ByShape whole;
-  for (uint32_t shape = 0; shape < kShapes; ++shape) {
-    const DraftShape block = ShapeOf(shape);
-    whole[shape] = IsTree(shape) ? block.nodes : block.tokens;
+RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape) {
+  const DecodingLoad& target = parts.decoding;
+  const double n = std::max(target.sequences, 1u);
+  const double rows = parts.drafted[shape] + 1;
+  double aside = parts.target_network;
+  if (shape > 0) {
+    const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
+    aside += parts.draft_fixed + tokens * parts.draft_token + parts.draft_network;
   }
-  return whole;
-}
-
-double RoundTime(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                 uint32_t shape) {
-  const double rows = parts.drafted[shape] + 1.0;
-  const double n = std::max(parts.sequences, 1.0);
-  if (shape == 0) return parts.target_network + pass_time(n);
-  const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
-  const double aside =
-      parts.draft_fixed + tokens * parts.draft_token + parts.draft_network + parts.target_network;
-  const double together = aside + pass_time(n * rows);
-  if (n < 2) return together;
-  const double half = pass_time(n / 2 * rows);
-  return std::min(together, std::max(aside + half, 2 * half));
-}
-
-ByShape RoundTimes(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time) {
-  ByShape times;
-  for (uint32_t i = 0; i < kShapes; ++i) times[i] = RoundTime(parts, pass_time, i);
-  return times;
-}
-
-uint32_t BestShape(const ByShape& tokens, const ByShape& times) {
-  uint32_t best = 0;
-  for (uint32_t i = 1; i < kShapes; ++i) {
-    if (tokens[i] * times[best] > tokens[best] * times[i]) best = i;
+  double share = 1;
+  if (target.pass_rows > 0) {
+    const double taken = std::max<double>(target.pass_rows, target.pass_sequences * rows);
+    share = std::min(1.0, taken / (n * rows));
   }
-  return best;
+  const bool gathered = n < 2 || aside <= kGathered * pass_time(share * n * rows);
+  if (!gathered) share = std::min(share, 1 / kGroups);
+  share = std::max(share, 1 / n);
+  const double pass = pass_time(share * n * rows);
+  return {std::max(aside + pass, pass / share), gathered};
 }
 
-ZeroCause WhyZero(const RoundParts& parts, absl::FunctionRef<double(double)> pass_time,
-                  const ByShape& tokens) {
+ZeroCause WhyZero(const RoundParts& parts, PassTime pass_time, const ByShape& tokens) {
   RoundParts alone = parts;
-  alone.sequences = 1;
-  if (parts.sequences > 1 && Pays(alone, pass_time, tokens)) return ZeroCause::kLoad;
+  alone.decoding.sequences = 1;
+  if (parts.decoding.sequences > 1 && Pays(alone, pass_time, tokens)) return ZeroCause::kLoad;
   RoundParts at_once = parts;
   at_once.draft_fixed = at_once.draft_token = at_once.draft_network = 0;
   return Pays(at_once, pass_time, tokens) ? ZeroCause::kSlowDraft : ZeroCause::kAcceptance;

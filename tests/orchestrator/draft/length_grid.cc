@@ -1,9 +1,11 @@
 #include "tests/orchestrator/draft/length_grid.h"
 
-#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "orchestrator/draft/length/auto.h"
+#include "orchestrator/draft/length/common_length.h"
 #include "orchestrator/draft/length/fixed.h"
 
 namespace tandem::orchestrator {
@@ -12,9 +14,33 @@ namespace {
 // Draft tokens as a share of a pass of one row.
 constexpr double kFastestDraft = 1.0 / 20;
 
+struct Result {
+  double off = 0;   // tokens per second without a draft
+  double best = 0;  // of it and of the fixed lengths
+  uint32_t best_length = 0;
+  double tried = 0;  // of the policy
+};
+
+Result Measure(const GridCell& cell, const MakeForCell& make) {
+  Result result;
+  const uint32_t n = cell.setting.sequences;
+  for (uint32_t length : {0, 1, 2, 3, 4, 6, 8, 12, 16}) {
+    const double speed = SimulatedSpeed(
+        cell.setting, [length](uint32_t) { return std::make_unique<FixedLength>(length); },
+        10 * n + 50, (cell.setting.noise > 0 ? 10 : 1) * (60 * n + 1500), /*seed=*/1);
+    if (length == 0) result.off = speed;
+    if (speed <= result.best) continue;
+    result.best = speed;
+    result.best_length = length;
+  }
+  result.tried = SimulatedSpeed(cell.setting, make(cell.setting), 200 * n + 1500, 200 * n + 3000,
+                                /*seed=*/2);
+  return result;
+}
+
 }  // namespace
 
-std::vector<GridCell> LengthGrid() {
+std::vector<GridCell> LengthGrid(uint32_t streams) {
   const std::vector<std::pair<const char*, std::vector<std::pair<double, double>>>> curves = {
       {"demo",
        {{1, 239e-6},
@@ -33,6 +59,7 @@ std::vector<GridCell> LengthGrid() {
       for (double slower : {1, 3, 8, 20}) {
         for (double round_trip : {0.0, 1e-3, 5e-3, 20e-3}) {
           for (uint32_t sequences : {1, 4, 16, 64}) {
+            if (sequences < streams) continue;
             GridCell cell;
             cell.name =
                 absl::StrFormat("%s alpha %.1f draft %2.0f x slower, %2.0f ms away, %2d sequences",
@@ -42,6 +69,7 @@ std::vector<GridCell> LengthGrid() {
             cell.setting.draft_token = slower * kFastestDraft * pass.front().second;
             cell.setting.draft_round_trip = round_trip;
             cell.setting.sequences = sequences;
+            cell.setting.streams = streams;
             cells.push_back(std::move(cell));
           }
         }
@@ -51,38 +79,44 @@ std::vector<GridCell> LengthGrid() {
   return cells;
 }
 
-std::string GridResult::ToString() const {
-  return absl::StrFormat(
-      "%s: %.3f of the best (a single run %.3f), which is K = %d with %.3f of none; auto %.3f of "
-      "none",
-      name, ratio(), lowest / best, best_length, best / off, tried / off);
+MakeLength Auto(const SimulatedSetting& setting) {
+  auto orchestrators = std::make_shared<std::vector<CommonLength>>(setting.streams);
+  return [orchestrators](uint32_t stream) -> std::unique_ptr<LengthPolicy> {
+    CommonLength& common = (*orchestrators)[stream];
+    return std::make_unique<AutoLength>(common, common.Group("", acceptance::Rule::kGreedy));
+  };
 }
 
-// Fixed lengths have nothing to learn: they need fewer rounds, but enough of them to see the machine's noise, and
-// the more runs the policy has, the more: the best of nine that are measured briefly is the luckiest one.
-GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows, uint32_t runs) {
-  GridResult result;
-  result.name = cell.name;
-  const uint32_t n = cell.setting.sequences;
-  const uint32_t fixed_windows = std::max(runs, cell.setting.noise > 0    ? 10u
-                                                : cell.setting.prompt > 0 ? 3u
-                                                                          : 1u);
-  for (uint32_t length : {0, 1, 2, 3, 4, 6, 8, 12, 16}) {
-    const double speed = SimulatedSpeed(
-        cell.setting, [length] { return std::make_unique<FixedLength>(length); }, 10 * n + 50,
-        fixed_windows * (60 * n + 1500), /*seed=*/1);
-    if (length == 0) result.off = speed;
-    if (speed <= result.best) continue;
-    result.best = speed;
-    result.best_length = length;
+GridSummary MeasureAll(const std::vector<GridCell>& cells, const MakeForCell& make,
+                       std::ostream* out) {
+  GridSummary summary;
+  for (const GridCell& cell : cells) {
+    const Result result = Measure(cell, make);
+    const double ratio = result.tried / result.best;
+    const double to_off = result.tried / result.off;
+    const std::string text =
+        absl::StrFormat("%s: %.3f of the best, which is K = %d with %.3f of none; %.3f of none",
+                        cell.name, ratio, result.best_length, result.best / result.off, to_off);
+    summary.mean += ratio / static_cast<double>(cells.size());
+    if (ratio < 0.98) {
+      ++summary.below;
+      if (out != nullptr) *out << text << "\n";
+    }
+    if (ratio < summary.worst) {
+      summary.worst = ratio;
+      summary.worst_cell = text;
+    }
+    if (to_off < summary.worst_to_off) {
+      summary.worst_to_off = to_off;
+      summary.worst_to_off_cell = text;
+    }
   }
-  for (uint32_t run = 0; run < runs; ++run) {
-    const double speed = SimulatedSpeed(cell.setting, make(n), windows * (200 * n + 1500),
-                                        windows * (200 * n + 3000), /*seed=*/2 + run);
-    result.tried += speed / runs;
-    result.lowest = run == 0 ? speed : std::min(result.lowest, speed);
+  if (out != nullptr) {
+    *out << absl::StrFormat(
+        "%d cells: mean %.4f of the best, worst %.3f, %d below 0.98; worst to no draft %.3f\n",
+        cells.size(), summary.mean, summary.worst, summary.below, summary.worst_to_off);
   }
-  return result;
+  return summary;
 }
 
 }  // namespace tandem::orchestrator

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,27 +18,24 @@ struct GridCell {
 };
 
 // Curves of the demo target, of a large bf16 target on a processor and of one whose rows cost next to
-// nothing (bench/README.md) x alpha x the draft's time x round trip to the draft x sequences: 768.
-std::vector<GridCell> LengthGrid();
+// nothing (bench/README.md) x alpha x the draft's time x round trip to the draft x sequences: 768 for one orchestrator,
+// and those with a sequence for each where there are more.
+std::vector<GridCell> LengthGrid(uint32_t streams);
 
-struct GridResult {
-  std::string name;
-  double off = 0;   // tokens a second without a draft
-  double best = 0;  // of it and of the fixed lengths
-  uint32_t best_length = 0;
-  double tried = 0;   // of the policy, a mean of its runs
-  double lowest = 0;  // of its runs
-  double ratio() const { return tried / best; }
-  std::string ToString() const;
+// Policies for one cell. Those of one orchestrator may share what they learn.
+using MakeForCell = std::function<MakeLength(const SimulatedSetting& setting)>;
+MakeLength Auto(const SimulatedSetting& setting);
+
+struct GridSummary {
+  double mean = 0, worst = 1;  // of the policy's speed to the best
+  double worst_to_off = 1;     // to that without a draft
+  int below = 0;               // cells below 0.98 of the best
+  std::string worst_cell, worst_to_off_cell;
 };
 
-// Policies for one cell. They may share what they learn.
-using MakeForCell = std::function<MakeLength(uint32_t sequences)>;
-
-// `windows`: how many times 200 n + 1500 rounds of n sequences the policy may learn, and then 200 n + 3000 are
-// measured. Trials are bounded as a share of the time, so a short window may hold more than that share.
-// `runs`: the policy's speed is the mean of so many runs, each from nothing on.
-GridResult Measure(const GridCell& cell, const MakeForCell& make, uint32_t windows = 1,
-                   uint32_t runs = 1);
+// A policy learns for 200 n + 1500 rounds of n sequences, and then 200 n + 3000 are measured: one run. What is seen is
+// printed to `out`, if it is not null.
+GridSummary MeasureAll(const std::vector<GridCell>& cells, const MakeForCell& make,
+                       std::ostream* out = nullptr);
 
 }  // namespace tandem::orchestrator

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/scheduling/cost_curve.h"
+#include "target_service/passes/pass_policy.h"
 
 namespace tandem::orchestrator {
 namespace {
 
 constexpr uint32_t kTextTokens = 64;
-constexpr size_t kMaxPassSequences = 128;
+constexpr int kMaxPassRows = 512;
 constexpr double kGather = 0.2;
 constexpr double kJitter = 0.04;
 
@@ -34,7 +36,11 @@ class Simulation {
         make_(make),
         random_(seed),
         weather_(seed),
-        sequences_(setting.sequences) {}
+        sequences_(setting.sequences) {
+    for (int rows = 1; rows <= kMaxPassRows; rows *= 2) {
+      curve_.Observe(rows, absl::Seconds(PassSeconds(setting_, rows)));
+    }
+  }
 
   double Run(uint64_t warm_up, uint64_t rounds) {
     for (size_t i = 0; i < sequences_.size(); ++i) {
@@ -88,8 +94,18 @@ class Simulation {
     return tokens;
   }
 
+  uint32_t StreamOf(size_t i) const { return static_cast<uint32_t>(i) % setting_.streams; }
+  bool Compete() const { return setting_.streams > 1; }
+
+  // As target_service/passes/load_reports.cc says it.
+  DecodingLoad Decoding() const {
+    const auto aimed = static_cast<uint32_t>(policy_.RowsAimedAt(curve_, Compete()));
+    const auto rounds = static_cast<uint32_t>(target_service::PassPolicy::MinRounds(Compete()));
+    return {setting_.sequences, aimed, rounds, draft_tokens_};
+  }
+
   void Renew(Sequence& sequence) {
-    sequence.policy = make_();
+    sequence.policy = make_(StreamOf(static_cast<size_t>(&sequence - sequences_.data())));
     sequence.tokens_left = setting_.prompt > 0
                                ? kTextTokens
                                : kTextTokens / 2 + static_cast<uint32_t>(Uniform() * kTextTokens);
@@ -107,7 +123,8 @@ class Simulation {
       const auto pass_time = [this](uint32_t rows) {
         return absl::Seconds(PassSeconds(setting_, rows));
       };
-      const LengthChoice choice = sequence.policy->Next({pass_time});
+      const LengthChoice choice =
+          sequence.policy->Next({.pass_time = pass_time, .decoding = Decoding()});
       sequence.round.choice = choice;
       sequence.draft = std::min(choice.tokens, sequence.tokens_left - 1);
     }
@@ -162,12 +179,24 @@ class Simulation {
 
   void Pass() {
     if (passing_ || waiting_.empty() || (setting_.shared_cores && drafting_)) return;
-    if (expected_ > 0 && now_ < until_) return;  // the alarm of PassEnded comes
+    std::vector<target_service::WaitingRows> rows_waiting;
+    int all = 0;
+    for (size_t i : waiting_) {
+      rows_waiting.push_back({.stream = base::StreamId{1 + StreamOf(i)},
+                              .sequence = base::SequenceId{1 + i},
+                              .verify = static_cast<int>(sequences_[i].draft + 1)});
+      all += rows_waiting.back().verify;
+    }
+    const bool has_room = all < policy_.RowsAimedAt(curve_, Compete());
+    if (expected_ > 0 && now_ < until_ && has_room) return;  // the alarm of PassEnded comes
     expected_ = 0;
     passing_ = true;
-    const size_t many = std::min(waiting_.size(), kMaxPassSequences);
-    const std::vector<size_t> batch(waiting_.begin(), waiting_.begin() + many);
-    waiting_.erase(waiting_.begin(), waiting_.begin() + many);
+    std::vector<size_t> batch;
+    for (const auto& grant :
+         policy_.FormPass(rows_waiting, curve_, static_cast<int>(setting_.streams))) {
+      batch.push_back(waiting_[grant.index]);
+    }
+    std::erase_if(waiting_, [&](size_t i) { return std::ranges::count(batch, i) > 0; });
     uint32_t rounds = 0, prompts = 0;
     for (size_t i : batch) {
       rounds += sequences_[i].draft + 1;
@@ -195,6 +224,7 @@ class Simulation {
       Sequence& sequence = sequences_[i];
       if (sequence.turnaround <= back_within_) ++expected_;
       sequence.answered = now_;
+      target_service::AverageDraftTokens(sequence.draft, setting_.sequences, draft_tokens_);
       sequence.round.stages.device = absl::Seconds(took);
       sequence.round.pass_rows = rows;
       sequence.round.prefill = absl::Seconds(prefill_ - sequence.prefill);
@@ -233,6 +263,9 @@ class Simulation {
 
   const SimulatedSetting& setting_;
   const MakeLength& make_;
+  target_service::PassPolicy policy_{{.max_rows = kMaxPassRows}};
+  scheduling::CostCurve curve_{kMaxPassRows};
+  double draft_tokens_ = 0;  // per round, on average
   std::mt19937_64 random_, weather_;
   std::vector<Sequence> sequences_;
   std::priority_queue<Event> events_;

@@ -24,14 +24,16 @@ struct SimulatedSetting {
   double draft_round_trip = 0;                  // seconds
   double target_round_trip = 1e-4;              // seconds
   uint32_t sequences = 1;
+  uint32_t streams = 1;       // orchestrators that have the sequences in turn; at most as many
   bool shared_cores = false;  // draft and target compute in turn
   uint32_t prompt = 0;        // rows of a sequence's first pass; above 0 all texts are as long
   double noise = 0;           // standard deviation of the logarithm of the machine's speed
   double noise_lasts = 0.1;   // seconds until the speed is another one, on average
 };
 
-// A new policy of a sequence that begins; and of one that ends nothing is heard any more.
-using MakeLength = std::function<std::unique_ptr<LengthPolicy>()>;
+// A new policy of a sequence of this orchestrator (0 to streams - 1) that begins; and of one that ends nothing is heard any
+// more.
+using MakeLength = std::function<std::unique_ptr<LengthPolicy>(uint32_t stream)>;
 
 // Tokens a second in the last `rounds` rounds of all sequences together, after `warm_up` rounds.
 double SimulatedSpeed(const SimulatedSetting& setting, const MakeLength& make, uint64_t warm_up,

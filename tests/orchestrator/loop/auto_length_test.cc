@@ -51,16 +51,19 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
   ASSERT_TRUE(harness.ending.has_value());
   EXPECT_EQ(lengths.sequences(), 0u);
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  // A trial of another length may fall among the 31 rounds.
+  // A probe may fall among the 31 rounds.
   EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 20u);
   const v1::Last last = MakeLast(request, {*harness.ending});
   const v1::LengthRecord& length = last.speculation().length();
   ASSERT_GE(length.chosen_histogram_size(), 1);
-  ASSERT_EQ(length.zero_rounds_size(), 1);
+  ASSERT_GE(length.zero_rounds_size(), 1);
   EXPECT_EQ(length.zero_rounds(0).cause(), "acceptance");
-  EXPECT_EQ(length.zero_rounds(0).rounds(), length.chosen_histogram(0));
-  EXPECT_LT(length.alpha(), 0.05);
-  EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 200);
+  uint32_t zero = 0;
+  for (const auto& cause : length.zero_rounds()) zero += cause.rounds();
+  EXPECT_EQ(zero, length.chosen_histogram(0));
+  // A probe has met a better draft.
+  EXPECT_LT(length.alpha(), 0.3);
+  EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 500);
 }
 
 TEST(AutoLengthInALoop, BeginsWithADraftAndTellsWhatItChose) {

@@ -96,7 +96,8 @@ TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
 // accepted.
 TEST(OrchestratorMetrics, DraftersAsTheRequestsOwnRecord) {
   OrchestratorMetrics metrics;
-  CommonDrafters drafters(/*always=*/true);
+  CommonDrafters drafters(
+      {.rounds = 1, .min_rounds = 1, .wait = 0, .always = true});  // tries all the time
   HarnessOptions options;
   options.draft_noise = 1;
   options.drafters = &drafters;

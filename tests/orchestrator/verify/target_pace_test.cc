@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "common/concurrency/instant.h"
@@ -122,6 +124,13 @@ TEST(TargetPace, TheCostCurveTellsWhatAStepTakes) {
 
 TEST(TargetPace, AReportIsBelievedUpToALimit) {
   TargetPace pace;
+  EXPECT_EQ(pace.Decoding().sequences, 0u);
+  EXPECT_EQ(pace.Decoding().draft_tokens, std::nullopt);
+  pace.Decodes({UINT32_MAX, UINT32_MAX, UINT32_MAX, std::nan("")});
+  EXPECT_EQ(pace.Decoding().sequences, TargetPace::kMaxSequences);
+  EXPECT_EQ(pace.Decoding().pass_rows, TargetPace::kMaxSequences);
+  EXPECT_EQ(pace.Decoding().pass_sequences, TargetPace::kMaxSequences);
+  EXPECT_EQ(pace.Decoding().draft_tokens, std::nullopt);
   pace.Reported(UINT32_MAX, {{1, absl::Hours(1)}}, kNow);
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
   pace.Submitted(5);

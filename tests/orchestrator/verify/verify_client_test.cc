@@ -239,6 +239,8 @@ TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   v1::Load& load = *reply.mutable_verdicts()->mutable_load();
   load.set_free_slots(3);
   load.set_queued_rows(7);
+  load.mutable_decoding()->set_sequences(5);
+  load.mutable_decoding()->set_draft_tokens(1.5);
   v1::CostPoint& point = *load.add_cost_curve();
   point.set_rows(4);
   point.set_microseconds(12000);
@@ -250,6 +252,8 @@ TEST(VerifyClient, TheLastReportIsKeptWithTheLastCurve) {
   EXPECT_EQ(f.listener->free, (std::vector<uint32_t>{3, 2}));
   EXPECT_EQ(f.listener->free_tokens, (std::vector<std::optional<int64_t>>{std::nullopt, 600}));
   EXPECT_EQ(f.client->pace()->QueuedRows(f.clock.Now()), 7u);
+  EXPECT_EQ(f.client->pace()->Decoding().sequences, 5u);
+  EXPECT_EQ(f.client->pace()->Decoding().draft_tokens, 1.5);
   EXPECT_EQ(f.client->pace()->Expected(0, f.clock.Now()), absl::Milliseconds(12) * (7.0 / 4 + 1));
   const v1::Peer peer = f.client->Describe();
   EXPECT_EQ(peer.role(), v1::Peer::ROLE_TARGET);

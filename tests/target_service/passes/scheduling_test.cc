@@ -286,6 +286,25 @@ TEST(TargetScheduling, LoadCountsPassesAndTime) {
   EXPECT_EQ(device.target->device->load().idle_us(), 1300u);
 }
 
+// What orchestrators price their blocks by is of the sequences of all streams.
+TEST(TargetScheduling, LoadTellsWhatIsDecodedForAllStreams) {
+  Device device(absl::Microseconds(500), absl::Microseconds(20));
+  auto one = device.target->Connect();
+  auto other = device.target->Connect("another");
+  EXPECT_EQ(device.target->device->load().decoding().sequences(), 0u);
+  device.target->Ask(one, FirstStep(1, kPrompt, {1, 2}));
+  device.target->Ask(other, FirstStep(1, kPrompt, {1, 2}));
+  const v1::Decoding both = other.sink->load().decoding();
+  EXPECT_EQ(both.sequences(), 2u);
+  EXPECT_EQ(both.pass_sequences(), 2u) << "streams compete";
+  EXPECT_GT(both.pass_rows(), 0u);
+  EXPECT_GT(both.draft_tokens(), 0);
+  EXPECT_LE(both.draft_tokens(), 2);
+  device.target->clock.Advance(absl::Seconds(2));
+  device.target->Ask(one, FirstStep(2, kPrompt, {1, 2}));
+  EXPECT_EQ(one.sink->load().decoding().sequences(), 1u) << "the others are idle";
+}
+
 // A prompt of another text shares the pass of a round, or holds it up: the verdict tells by how much, and
 // nothing of prompts that were read before it came.
 TEST(TargetScheduling, VerdictsTellWhatPromptsTook) {

@@ -1,5 +1,3 @@
-#include "orchestrator/draft/length/confident_estimate.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,31 +9,10 @@
 #include "orchestrator/draft/choice/draft_plan.h"
 #include "orchestrator/draft/length/auto.h"
 
-namespace tandem::orchestrator::confident_estimate_test {
+namespace tandem::orchestrator::length_confidence_test {
 namespace {
 
-absl::Duration Unknown(uint32_t /*rows*/) { return absl::ZeroDuration(); }
-
-TEST(ConfidentEstimate, WhatWasNotSeenIsAsTheNearest) {
-  constexpr uint32_t kHighest = kFirstConfident;
-  constexpr uint32_t kLowest = kFirstTree - 1;
-  ConfidentEstimate estimate;
-  EXPECT_TRUE(estimate.empty());
-  EXPECT_DOUBLE_EQ(estimate.Tokens(kMiddleConfident, 2.5), 2.5);
-  EXPECT_DOUBLE_EQ(estimate.Candidates(kMiddleConfident, 3), 3);
-  for (int i = 0; i < 5000; ++i) {
-    estimate.Observe(kHighest, 2, 1);
-    estimate.Observe(kMiddleConfident + 1, 5, 3);
-  }
-  EXPECT_FALSE(estimate.empty());
-  EXPECT_NEAR(estimate.Tokens(kHighest, 2.5), 2, 0.1);
-  EXPECT_NEAR(estimate.Candidates(kHighest, 3), 2, 0.1);
-  EXPECT_DOUBLE_EQ(estimate.Tokens(kHighest + 1, 2.5), 2);
-  EXPECT_DOUBLE_EQ(estimate.Tokens(kMiddleConfident, 2.5), 4);
-  EXPECT_DOUBLE_EQ(estimate.Candidates(kLowest, 3), 5);
-  for (int i = 0; i < 5000; ++i) estimate.Observe(kHighest, 4, 4);
-  EXPECT_NEAR(estimate.Tokens(kHighest, 2.5), 5, 0.1) << "it forgets";
-}
+absl::Duration PassTime(uint32_t /*rows*/) { return absl::Milliseconds(4); }
 
 // A draft whose candidates are likely or doubtful in turn, by chance. It says of each with which chance it stands, raised
 // to a power: with more than 1 it doubts too much. A round takes 4 ms, and 0.6 ms more for each candidate.
@@ -120,7 +97,7 @@ Outcome PlayAuto(DoubtfulDraft draft, acceptance::Rule rule = acceptance::Rule::
   return Play(
       draft,
       [&] {
-        return plan.Next({.pass_time = Unknown, .ends_by_confidence = ends_by_confidence}, 100)
+        return plan.Next({.pass_time = PassTime, .ends_by_confidence = ends_by_confidence}, 100)
             .length;
       },
       [&](const RoundRecord& round) { plan.Observe(round); }, 10'000);
@@ -174,12 +151,12 @@ TEST(AutoConfidence, IsKeptWhereATextDoesNotKnowItsDraftYet) {
   common.Began();
   DoubtfulDraft draft(1, true);
   AutoLength policy(common, common.Group("", acceptance::Rule::kGreedy));
-  LengthInputs known{.pass_time = Unknown, .ends_by_confidence = true};
+  LengthInputs known{.pass_time = PassTime, .ends_by_confidence = true};
   for (int i = 0; i < 10'000; ++i) policy.Observe(draft.Decide(policy.Next(known)));
   ASSERT_GT(policy.Next(known).min_confidence, 0);
   int confident = 0;
   for (int i = 0; i < 1000; ++i) {
-    const LengthChoice choice = policy.Next({.pass_time = Unknown, .draft_is_known = false});
+    const LengthChoice choice = policy.Next({.pass_time = PassTime, .draft_is_known = false});
     if (choice.min_confidence > 0) ++confident;
     policy.Observe(draft.Decide(choice));
   }
@@ -201,4 +178,4 @@ TEST(AutoConfidence, IsNeverAskedForWhereItIsNotExactOrNotToBeHad) {
 }
 
 }  // namespace
-}  // namespace tandem::orchestrator::confident_estimate_test
+}  // namespace tandem::orchestrator::length_confidence_test
