@@ -146,6 +146,17 @@ std::string ShortName(const google::protobuf::EnumValueDescriptor& value) {
   return absl::AsciiStrToLower(absl::StripPrefix(value.name(), PrefixOf(*value.type())));
 }
 
+// A value of an option's choice by its full name; null: there is none. The pool of all messages knows those files
+// alone that somebody has asked for.
+const google::protobuf::EnumValueDescriptor* ValueNamed(absl::string_view name) {
+  for (const RequestOption& option : kOptions) {
+    if (option.type() != OptionType::kChoice) continue;
+    const auto* value = option.field().enum_type()->FindValueByName(std::string(name));
+    if (value != nullptr) return value;
+  }
+  return nullptr;
+}
+
 // 1048577, where a double would be written as 1.04858e+06.
 std::string Text(double value) {
   const bool whole = std::abs(value) < 0x1p53 && value == std::floor(value);
@@ -379,7 +390,6 @@ absl::Status CheckOptions(const v1::GenerateRequest& request) {
 
 std::string InWordsOf(absl::string_view message,
                       absl::FunctionRef<std::string(const RequestOption& option)> name) {
-  const auto* const pool = google::protobuf::DescriptorPool::generated_pool();
   std::string text;
   for (size_t at = 0; at < message.size();) {
     size_t end = at;
@@ -399,7 +409,7 @@ std::string InWordsOf(absl::string_view message,
                      [&](const RequestOption& option) { return option.path == word; });
     if (is_name && option != std::end(kOptions)) {
       absl::StrAppend(&text, name(*option));
-    } else if (const auto* value = pool->FindEnumValueByName(absl::StrCat("tandem.v1.", word))) {
+    } else if (const auto* value = ValueNamed(word)) {
       absl::StrAppend(&text, ShortName(*value));
     } else {
       absl::StrAppend(&text, word);

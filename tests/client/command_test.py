@@ -95,7 +95,7 @@ class Commands(unittest.TestCase):
         """By the demo's template an answer goes on where the message ends, and messages are paragraphs."""
         one = self.continuation("The city was")
         two = self.continuation(f"The city was{one}\n\nThe sea")
-        done = self.chat("The city was\n\nThe sea\n")
+        done = self.chat("The city was\n\nThe sea\n", "--draft-tokens=4")
         self.assertEqual(done.stdout, f"{one}\n{two}\n")
         records = done.stderr.splitlines()
         self.assertEqual(len(records), 2, done.stderr)

@@ -99,9 +99,10 @@ class ServicesTest(unittest.TestCase):
         self.assertEqual([one for reply in replies for one in reply.delta.token_ids], ids)
         self.assertEqual([replies[0].WhichOneof("kind"), replies[-1].WhichOneof("kind")], ["started", "last"])
         status, http = self.served.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "temperature": 0,
-                                                            "tandem": {"text_runs": True}})
+                                                            "tandem": {"text_runs": True, "draft_tokens": 4}})
         self.assertEqual(status, 200)
-        runs = self.client.generate(PROMPT, max_tokens=24, temperature=0, text_runs=True).samples[0].text_runs
+        runs = self.client.generate(PROMPT, max_tokens=24, temperature=0, text_runs=True,
+                                    draft_tokens=4).samples[0].text_runs
         self.assertEqual([{"text": run.text, "accepted": run.accepted} for run in runs],
                          http["choices"][0]["text_runs"])
         result = self.client.generate(list(self.tokens()), max_tokens=24, seed=7, temperature=0.8)

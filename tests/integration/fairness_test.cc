@@ -44,7 +44,8 @@ void ExpectFair(uint32_t draft_tokens) {
   EXPECT_EQ(beside.ids, alone.ids);
   EXPECT_EQ(beside.ids.size(), options.lone.max_tokens());
   EXPECT_EQ(UsualPasses(alone), 1u);
-  EXPECT_LE(UsualPasses(beside), 2u);
+  // While its block is drafted a pass may go by.
+  EXPECT_LE(UsualPasses(beside), draft_tokens == 0 ? 2u : 3u);
   // Nobody is fair who serves the lone one alone.
   EXPECT_GT(beside.record().batch_sequences(), kPassRounds / 2 * beside.record().rounds());
   EXPECT_EQ(report.alternations[0].crowd_failures, 0u);

@@ -86,18 +86,38 @@ double LengthGroup::CorrectionOf(uint32_t shape) const {
   return log / weight;
 }
 
+RoundParts LengthGroup::PartsOf(const LengthInputs& inputs, const ByShape& drafted) const {
+  RoundParts parts{.decoding = inputs.decoding, .drafted = drafted};
+  const bool has_drafted = draft_.weight > 0;
+  parts.draft_token =
+      has_drafted ? draft_.PerToken() : kFirstDraftToken * PassSeconds(inputs, /*rows=*/1);
+  parts.draft_fixed = has_drafted ? draft_.Fixed() : 0;
+  parts.draft_network = std::max(0.0, draft_network_);
+  parts.target_network = std::max(0.0, target_network_);
+  return parts;
+}
+
+// Of those that are nearly as good as `best`, the one that is nearest to what the target decodes.
+uint32_t LengthGroup::NearestToAll(uint32_t best, const ByShape& rates, const RoundParts& parts) {
+  // Not before all have drafted for a while: until then the target's average says nothing.
+  if (!best_.has_value()) return best;
+  const double all = parts.decoding.draft_tokens.value_or(parts.drafted[*best_]);
+  const auto away = [&](uint32_t shape) { return std::abs(parts.drafted[shape] - all); };
+  uint32_t nearest = best;
+  for (uint32_t shape = 0; shape < kShapes; ++shape) {
+    shared_[shape] = away(shape) <= kAboutAsMuch * (parts.drafted[shape] + 1);
+    if (rates[shape] >= (1 - kNearlyAsGood) * rates[best] && away(shape) < away(nearest)) {
+      nearest = shape;
+    }
+  }
+  return nearest;
+}
+
 void LengthGroup::Decide(const LengthInputs& inputs) {
   const auto pass_time = [&](double rows)
                              TANDEM_REQUIRES(mutex_) { return PassSeconds(inputs, rows); };
   AcceptanceEstimate::Expected expected = acceptance_.Expect(chain_);
-  RoundParts parts;
-  parts.decoding = inputs.decoding;
-  const bool drafted = draft_.weight > 0;
-  parts.draft_token = drafted ? draft_.PerToken() : kFirstDraftToken * pass_time(1);
-  parts.draft_fixed = drafted ? draft_.Fixed() : 0;
-  parts.draft_network = std::max(0.0, draft_network_);
-  parts.target_network = std::max(0.0, target_network_);
-  parts.drafted = expected.drafted;
+  const RoundParts parts = PartsOf(inputs, expected.drafted);
   for (uint32_t shape = 0; shape < kShapes; ++shape) {
     times_[shape] = TimeOf(parts, pass_time, shape);
   }
@@ -113,33 +133,19 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
     if (rates[shape] > rates[best]) best = shape;
     if (shape == kMaxDraftTokens) chain_ = std::max(best, 1u);
   }
-  const double most = rates[best];
-  // Not before all have drafted for a while: until then the target's average says nothing.
-  if (best_.has_value()) {
-    const double common = inputs.decoding.draft_tokens.value_or(parts.drafted[*best_]);
-    const auto away = [&](uint32_t shape) { return std::abs(parts.drafted[shape] - common); };
-    for (uint32_t shape = 0; shape < kShapes; ++shape) {
-      shared_[shape] = away(shape) <= kAboutAsMuch * (parts.drafted[shape] + 1);
-    }
-    for (uint32_t shape = 0; shape < kShapes; ++shape) {
-      if (rates[shape] >= (1 - kNearlyAsGood) * most && away(shape) < away(best)) best = shape;
-    }
-  }
-  const bool changed = best_ != best;
+  best = NearestToAll(best, rates, parts);
+  const bool stays = best_ == best && !probe_.has_value();
   best_ = best;
-  zero_.reset();
-  if (best == 0) zero_ = WhyZero(parts, pass_time, expected.tokens);
-  if (!acceptance_.empty()) estimates_.alpha = acceptance_.alpha();
-  if (drafted) estimates_.draft_token = absl::Seconds(draft_.PerToken());
-  if (probe_.has_value() || changed) {
-    probe_.reset();
-  } else if (best == 0) {
-    ProbeIfDue(rates);
-  }
-  if (best > 0) {
+  probe_.reset();
+  if (best == 0) {
+    zero_ = WhyZero(parts, pass_time, expected.tokens);
+    if (stays) ProbeIfDue(rates);
+  } else {
     wait_ = kFirstWait;
     plain_ = 0;
   }
+  if (!acceptance_.empty()) estimates_.alpha = acceptance_.alpha();
+  if (draft_.weight > 0) estimates_.draft_token = absl::Seconds(draft_.PerToken());
 }
 
 // What probes lose is a bounded share of the time, whether each loses much or little.
@@ -181,7 +187,7 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
   choice.min_confidence = shape.min_confidence;
   choice.estimates = estimates_;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
-  if (choice.tokens == 0) choice.zero = zero_.value_or(ZeroCause::kSlowDraft);
+  if (choice.tokens == 0) choice.zero = zero_;
   return choice;
 }
 

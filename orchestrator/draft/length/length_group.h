@@ -50,8 +50,9 @@ class LengthGroup {
   static constexpr uint32_t kDecideEvery = 8;  // rounds; or as many as there are sequences
   static constexpr uint32_t kProbeRounds = 4;  // enough to see a draft that has become better
   static constexpr double kMargin = 0.01;  // that a draft must win, for it costs others' time, too
-  static constexpr double kNearlyAsGood = 0.03;
-  static constexpr double kAboutAsMuch = 0.15;  // of a round's rows
+  static constexpr double kNearlyAsGood = 0.03;  // of the rate
+  // Of a round's rows. Where one of two sequences drafts a token, they are not about as much.
+  static constexpr double kAboutAsMuch = 0.24;
   // Decisions for plain decoding to the first probe, per share of a round that it loses; doubles.
   static constexpr double kFirstWait = 160, kMaxWait = 3000;
   static constexpr double kLengthMemory = 50;  // rounds of a correction
@@ -74,6 +75,10 @@ class LengthGroup {
   };
 
   void Decide(const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
+  RoundParts PartsOf(const LengthInputs& inputs, const ByShape& drafted) const
+      TANDEM_REQUIRES(mutex_);
+  uint32_t NearestToAll(uint32_t best, const ByShape& rates, const RoundParts& parts)
+      TANDEM_REQUIRES(mutex_);
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
   double CorrectionOf(uint32_t shape) const TANDEM_REQUIRES(mutex_);
   double PassSeconds(const LengthInputs& inputs, double rows) const TANDEM_REQUIRES(mutex_);
@@ -96,7 +101,8 @@ class LengthGroup {
   std::array<bool, kShapes> shared_ TANDEM_GUARDED_BY(mutex_){};  // others draft about as much
   std::optional<uint32_t> best_ TANDEM_GUARDED_BY(mutex_);
   uint32_t chain_ TANDEM_GUARDED_BY(mutex_) = 4;  // the best one; 4 before anything was measured
-  std::optional<ZeroCause> zero_ TANDEM_GUARDED_BY(mutex_);
+  ZeroCause zero_ TANDEM_GUARDED_BY(mutex_) =
+      ZeroCause::kSlowDraft;  // why it was none, the last time
   LengthEstimates estimates_ TANDEM_GUARDED_BY(mutex_);
 
   std::optional<uint32_t> probe_ TANDEM_GUARDED_BY(mutex_);  // a shape, instead of the best one

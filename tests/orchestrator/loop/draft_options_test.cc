@@ -116,9 +116,11 @@ TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
         HarnessOptions options;
         options.lengths = &lengths;
         LoopHarness harness(*request, options);
-        harness.target.max_nodes = harness.draft.max_nodes = 16;
+        // Where rows cost nothing trees are the best, so half of the texts have none.
+        harness.target.max_nodes = harness.draft.max_nodes = text % 2 == 0 ? 16 : 0;
         harness.draft.ends_by_confidence = true;
         harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
+          harness.clock.Advance(absl::Microseconds(100) * advance.max_draft_tokens);
           ++advances;
           doubting += advance.min_confidence > 0 ? 1 : 0;
           return FakeDraft::Do::kAnswer;
