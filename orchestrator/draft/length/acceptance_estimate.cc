@@ -10,7 +10,7 @@ namespace {
 
 // Draft tokens of a chain that ends by confidence, to those of the best chain which brings as much: it leaves out
 // what would have been rejected.
-constexpr double kConfidentDrafted = 0.9;
+constexpr double kConfidentDrafted = 0.8;
 
 // Tokens per round of a tree of 8 nodes, to those of the longest chain; and what twice the nodes add to that. By what
 // was computed for an earlier demo pair at temperature 1: 3.08, 3.58, 4.10 and 4.62 for 8 to 64 nodes, 2.95 for the

@@ -120,7 +120,7 @@ TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
         harness.target.max_nodes = harness.draft.max_nodes = text % 2 == 0 ? 16 : 0;
         harness.draft.ends_by_confidence = true;
         harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
-          harness.clock.Advance(absl::Microseconds(100) * advance.max_draft_tokens);
+          harness.clock.Advance(absl::Microseconds(400) * advance.max_draft_tokens);
           ++advances;
           doubting += advance.min_confidence > 0 ? 1 : 0;
           return FakeDraft::Do::kAnswer;
