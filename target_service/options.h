@@ -25,7 +25,7 @@ struct Options {
   uint32_t prefill_rows = 128;
 
   // Rows that a pass aims at; 0: as many as the measured cost curve makes worth while
-  // (pass_policy.h). A single Step may take more.
+  // (passes/pass_policy.h). A single Step may take more.
   uint32_t pass_rows = 0;
 
   // At the start passes of 1, 2, 4, … rows are measured for about this long, 0 to 1 min; 0: the

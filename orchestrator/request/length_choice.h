@@ -36,7 +36,7 @@ struct LengthChoice {
   double min_confidence = 0;                     // ends the block (draft.proto, Shape); 0: does not
   std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
   LengthEstimates estimates = {};
-  bool trial = false;  // a length that is only tried
+  bool trial = false;  // of a probe, while plain decoding is the best
 };
 
 }  // namespace tandem::orchestrator

@@ -1,8 +1,9 @@
 #include "orchestrator/verify/target_pace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
+
+#include "common/speculation/candidate_tree.h"
 
 namespace tandem::orchestrator {
 namespace {
@@ -69,7 +70,10 @@ void TargetPace::Decodes(const DecodingLoad& decoding) {
   for (uint32_t* count : {&decoding_.sequences, &decoding_.pass_rows, &decoding_.pass_sequences}) {
     *count = std::min(*count, kMaxSequences);
   }
-  if (!std::isfinite(decoding.draft_tokens.value_or(0))) decoding_.draft_tokens.reset();
+  const double draft_tokens = decoding.draft_tokens.value_or(0);
+  if (!(draft_tokens >= 0 && draft_tokens <= speculation::kMaxTreeNodes)) {
+    decoding_.draft_tokens.reset();
+  }
 }
 
 void TargetPace::StreamBegan(const std::string& process, std::vector<CostPoint> curve) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tandem::orchestrator {
 namespace {
@@ -41,6 +42,11 @@ void LengthGroup::Line::Add(double length, double seconds) {
   t += seconds;
   kk += length * length;
   kt += length * seconds;
+}
+
+void LengthGroup::Line::Fade(double rounds) {
+  const double kept = std::min(1.0, rounds / std::max(weight, 1.0));
+  for (double* sum : {&weight, &k, &t, &kk, &kt}) *sum *= kept;
 }
 
 // With one length only, all of the time is its tokens'.
@@ -134,9 +140,8 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
     if (shape == kMaxDraftTokens) chain_ = std::max(best, 1u);
   }
   best = NearestToAll(best, rates, parts);
-  const bool stays = best_ == best && !probe_.has_value();
+  const bool stays = best_ == best;
   best_ = best;
-  probe_.reset();
   if (best == 0) {
     zero_ = WhyZero(parts, pass_time, expected.tokens);
     if (stays) ProbeIfDue(rates);
@@ -158,6 +163,7 @@ void LengthGroup::ProbeIfDue(const ByShape& rates) {
   plain_ = 0;
   wait_ = std::min(2 * wait_, kMaxWait);
   probe_ = shape;
+  draft_.Fade(kProbeRounds);  // what is measured now counts more
 }
 
 LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
@@ -169,13 +175,21 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
     inputs.max_nodes = max_nodes_;
     inputs.ends_by_confidence = draft_ends_by_confidence_;
   }
-  const uint32_t every =
-      probe_.has_value() ? kProbeRounds : std::max(kDecideEvery, inputs.decoding.sequences);
-  if (!best_.has_value() || ++rounds_ >= every) {
+  if (!best_.has_value() ||
+      ++rounds_ >= std::clamp(inputs.decoding.sequences, kDecideEvery, kDecideAtLeast)) {
     rounds_ = 0;
     Decide(inputs);
   }
-  const uint32_t chosen = probe_.value_or(*best_);
+  if (probe_.has_value()) {
+    sequence.probe_shape = *probe_;
+    sequence.probe_rounds = kProbeRounds;
+    sequence.has_drafted = false;
+    probe_.reset();
+  }
+  if (*best_ > 0) sequence.probe_rounds = 0;
+  const bool probes = sequence.probe_rounds > 0;
+  if (probes) --sequence.probe_rounds;
+  const uint32_t chosen = probes ? sequence.probe_shape : *best_;
   sequence.rounds = chosen == sequence.shape ? sequence.rounds + 1 : 1;
   sequence.shape = chosen;
   const DraftShape shape = ShapeOf(chosen);
@@ -183,7 +197,7 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
   // Where a peer has changed the best one may not be to be had. The next decision takes another.
   choice.tokens = std::min(shape.tokens, inputs.max_draft_tokens);
   choice.nodes = std::min(shape.nodes, inputs.max_nodes);
-  choice.trial = probe_.has_value();
+  choice.trial = probes;
   choice.min_confidence = shape.min_confidence;
   choice.estimates = estimates_;
   if (choice.min_confidence > 0) choice.estimates.min_confidence = choice.min_confidence;
@@ -196,8 +210,15 @@ bool LengthGroup::Drafts() const {
   return best_.value_or(1) > 0;
 }
 
-void LengthGroup::Observe(const RoundRecord& round, const Sequence& sequence) {
-  if (!round.choice.has_value() || IsDraftsFault(round)) return;
+void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
+  if (!round.choice.has_value()) return;
+  if (IsDraftsFault(round)) {
+    sequence.has_drafted = false;
+    return;
+  }
+  // One that waits for the draft to read is excused; one that the draft has nothing for is not.
+  const bool reads = round.asked_tokens > 0 && !std::exchange(sequence.has_drafted, true);
+  if (reads && round.cause == PlainCause::kDraftLate) return;
   concurrency::MutexLock lock(mutex_);
   const double aside = absl::ToDoubleSeconds(round.stages.network + round.stages.own);
   if (round.asked_tokens == 0) {
@@ -205,6 +226,7 @@ void LengthGroup::Observe(const RoundRecord& round, const Sequence& sequence) {
   } else {
     const uint32_t came = round.tree ? round.draft_tokens : round.length();
     acceptance_.Observe(sequence.shape, round.asked_tokens, came, round.accepted_tokens);
+    if (reads) return;
     if (!round.cause.has_value()) {
       if (!round.tree) draft_.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
       Average(std::max(0.0, aside - std::max(0.0, target_network_)), kWeight, draft_network_);

@@ -8,7 +8,7 @@
 // the one that is nearer to what the target decodes already, for half of the sequences at one and half at another is often
 // worse than either.
 //
-// While plain decoding is the best, a few rounds draft now and then, ever more rarely: a draft or a text may have changed.
+// While plain decoding is the best, a few rounds of one sequence draft now and then, ever more rarely: a draft or a text may have changed.
 // The model says what they cost.
 //
 // Thread-safe. Counts and times only.
@@ -29,8 +29,11 @@ class LengthGroup {
  public:
   // What a sequence remembers between its rounds. A plain value.
   struct Sequence {
-    uint32_t shape = 0;   // of its last choice
-    uint32_t rounds = 0;  // in a row with it
+    uint32_t shape = 0;         // of its last choice
+    uint32_t rounds = 0;        // in a row with it
+    bool has_drafted = false;   // its draft has read the text
+    uint32_t probe_shape = 0;   // of the probe that it makes
+    uint32_t probe_rounds = 0;  // that are left of it
   };
 
   // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
@@ -40,15 +43,18 @@ class LengthGroup {
   // able to do what that of the last sequence was.
   LengthChoice Next(LengthInputs inputs, Sequence& sequence);
 
-  // A round was decided that asked. `sequence` is that of its Next.
-  void Observe(const RoundRecord& round, const Sequence& sequence);
+  // A round was decided that asked. `sequence` is that of its Next. What its first block took is not counted,
+  // only what it brought: the draft reads the text for it.
+  void Observe(const RoundRecord& round, Sequence& sequence);
 
-  // The group keeps to blocks that are not empty. A sequence that begins during a probe does not read its prompt for it.
+  // The group keeps to blocks that are not empty.
   bool Drafts() const;
 
  private:
-  static constexpr uint32_t kDecideEvery = 8;  // rounds; or as many as there are sequences
-  static constexpr uint32_t kProbeRounds = 4;  // enough to see a draft that has become better
+  // Rounds: as many as there are sequences, within these.
+  static constexpr uint32_t kDecideEvery = 8, kDecideAtLeast = 1024;
+  // Enough to see a draft that has become better; the first one reads the text.
+  static constexpr uint32_t kProbeRounds = 9;
   static constexpr double kMargin = 0.01;  // that a draft must win, for it costs others' time, too
   static constexpr double kNearlyAsGood = 0.03;  // of the rate
   // Of a round's rows. Where one of two sequences drafts a token, they are not about as much.
@@ -64,6 +70,7 @@ class LengthGroup {
   struct Line {
     double weight = 0, k = 0, t = 0, kk = 0, kt = 0;
     void Add(double length, double seconds);
+    void Fade(double rounds);  // it counts as so many at most
     double PerToken() const;
     double Fixed() const;
   };
@@ -105,9 +112,10 @@ class LengthGroup {
       ZeroCause::kSlowDraft;  // why it was none, the last time
   LengthEstimates estimates_ TANDEM_GUARDED_BY(mutex_);
 
-  std::optional<uint32_t> probe_ TANDEM_GUARDED_BY(mutex_);  // a shape, instead of the best one
-  uint32_t rounds_ TANDEM_GUARDED_BY(mutex_) = 0;            // since the last decision
-  double plain_ TANDEM_GUARDED_BY(mutex_) = 0;  // decisions for it since the last probe
+  std::optional<uint32_t> probe_
+      TANDEM_GUARDED_BY(mutex_);                   // a shape, that the next sequence tries
+  uint32_t rounds_ TANDEM_GUARDED_BY(mutex_) = 0;  // since the last decision
+  double plain_ TANDEM_GUARDED_BY(mutex_) = 0;     // decisions for it since the last probe
   double wait_ TANDEM_GUARDED_BY(mutex_) = kFirstWait;
 };
 

@@ -437,6 +437,25 @@ TEST(AutoLength, RoundsWithoutADraftThatIsThereTeachNothing) {
   EXPECT_FALSE(Next(policy).estimates.alpha.has_value());
 }
 
+// A draft that has nothing for the text, or is always late, is not asked for ever.
+TEST(AutoLength, ADraftWithoutBlocksIsGivenUp) {
+  for (const PlainCause cause : {PlainCause::kDraftEmpty, PlainCause::kDraftLate}) {
+    CommonLength common;
+    common.Began();
+    const auto group = common.Group("", acceptance::Rule::kGreedy);
+    for (int text = 0; text < 20; ++text) {
+      AutoLength policy(common, group);
+      for (int i = 0; i < 20; ++i) {
+        RoundRecord round = Decided(Next(policy), absl::Milliseconds(5), 0);
+        if (round.asked_tokens > 0) round.cause = cause;
+        round.draft_tokens = 0;
+        policy.Observe(round);
+      }
+    }
+    EXPECT_FALSE(AutoLength(common, group).WantsDraft()) << static_cast<int>(cause);
+  }
+}
+
 TEST(CommonLength, GroupsAreBounded) {
   CommonLength common;
   std::vector<std::shared_ptr<LengthGroup>> groups;

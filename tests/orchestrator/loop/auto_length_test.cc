@@ -52,7 +52,7 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
   EXPECT_EQ(lengths.sequences(), 0u);
   EXPECT_EQ(harness.output(), harness.PlainIds());
   // A probe may fall among the 31 rounds.
-  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 20u);
+  EXPECT_GE(harness.plain_rounds(PlainCause::kPolicyZero), 15u);
   const v1::Last last = MakeLast(request, {*harness.ending});
   const v1::LengthRecord& length = last.speculation().length();
   ASSERT_GE(length.chosen_histogram_size(), 1);
@@ -63,7 +63,7 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
   EXPECT_EQ(zero, length.chosen_histogram(0));
   // A probe has met a better draft.
   EXPECT_LT(length.alpha(), 0.3);
-  EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 500);
+  EXPECT_NEAR(static_cast<double>(length.draft_token_us()), 2000, 1000);
 }
 
 TEST(AutoLengthInALoop, BeginsWithADraftAndTellsWhatItChose) {

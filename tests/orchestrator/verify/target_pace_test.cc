@@ -131,6 +131,10 @@ TEST(TargetPace, AReportIsBelievedUpToALimit) {
   EXPECT_EQ(pace.Decoding().pass_rows, TargetPace::kMaxSequences);
   EXPECT_EQ(pace.Decoding().pass_sequences, TargetPace::kMaxSequences);
   EXPECT_EQ(pace.Decoding().draft_tokens, std::nullopt);
+  for (double no_mean : {-1.0, 1e300, HUGE_VAL}) {
+    pace.Decodes({.sequences = 1, .draft_tokens = no_mean});
+    EXPECT_EQ(pace.Decoding().draft_tokens, std::nullopt) << no_mean;
+  }
   pace.Reported(UINT32_MAX, {{1, absl::Hours(1)}}, kNow);
   EXPECT_EQ(pace.Expected(5, kNow), TargetPace::kMaxReportedTime);
   pace.Submitted(5);
