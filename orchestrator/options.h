@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "common/security/tls_options.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/draft/choice/drafter_trials.h"
 #include "orchestrator/openai/browser_guard.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/request.h"
@@ -74,7 +73,8 @@ struct Options {
   // service's default. A name that no draft offers is refused with each such request.
   std::string drafter;
   std::vector<std::string> drafters() const;
-  DrafterTrials drafter_trials;  // where the orchestrator chooses among several
+  // Where the orchestrator chooses among several: it changes all the time (common_drafters.h). For tests.
+  bool always_tries_drafters = false;
   LengthMode length_mode() const {
     return length_policy == "heuristic" ? LengthMode::kHeuristic : LengthMode::kAuto;
   }

@@ -99,7 +99,7 @@ class Wired final : public Orchestrator {
     parts.length_mode = options.length_mode();
     parts.default_drafters = options.drafters();
     parts.lengths = &lengths_;
-    drafters_ = std::make_unique<CommonDrafters>(options.drafter_trials);
+    drafters_ = std::make_unique<CommonDrafters>(options.always_tries_drafters);
     parts.drafters = drafters_.get();
     parts.default_max_tokens = options.default_max_tokens;
     parts.verify = verify_.get();

@@ -158,7 +158,7 @@ InProcessCluster::InProcessCluster(ClusterOptions options) : options_(std::move(
   front.max_waiting_requests = options_.max_waiting_requests;
   front.default_max_tokens = options_.default_max_tokens;
   front.loop = options_.loop;
-  front.drafter_trials = options_.drafter_trials;
+  front.always_tries_drafters = options_.always_tries_drafters;
   front.decide = options_.decide;
   front.tracer = Trace("tandem-orchestrator");
   auto orchestrator = orchestrator::Orchestrator::Create(std::move(front));

@@ -21,7 +21,6 @@
 #include "draft_service/serving/service.h"
 #include "model/language_model.h"
 #include "orchestrator/accept/decide_function.h"
-#include "orchestrator/draft/choice/drafter_trials.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/wiring.h"
 #include "target_service/engine/judging.h"
@@ -55,7 +54,7 @@ struct ClusterOptions {
   target_service::JudgeFunction judge;  // empty: the right one
   orchestrator::DecideFunction decide;  // empty: the right one
   orchestrator::LoopOptions loop;
-  orchestrator::DrafterTrials drafter_trials;
+  bool always_tries_drafters = false;
 
   // The part of the traces that begin in this process that is sampled, 0 to 1; absent: there is no
   // tracing.

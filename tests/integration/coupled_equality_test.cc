@@ -170,7 +170,7 @@ TEST_P(CoupledEqualityTest, WithAnyDrafterAloneAndAmongOthers) {
 // The orchestrator changes the drafter every few rounds, by what each brings.
 TEST_P(CoupledEqualityTest, WithDraftersThatTakeTurns) {
   ClusterOptions options = PatientDemoOptions();
-  options.drafter_trials = {.rounds = 1, .min_rounds = 1, .wait = 0, .always = true};
+  options.always_tries_drafters = true;
   InProcessCluster cluster(std::move(options));
   const std::vector<v1::GenerateRequest> requests = {
       ChoosingRequest({"model", "context-ngram", "mixed"}),

@@ -34,8 +34,7 @@ DraftPlan::DraftPlan(const GenerationRequest& request, CommonLength& lengths,
   if (request.drafters.empty()) {
     policies_[0] = MakePolicy(request, request.drafter, lengths);
   } else {
-    chooser_.emplace(request.drafters, drafters.History(request.rule, request.draft_nodes),
-                     drafters.trials());
+    chooser_.emplace(request.drafters, request.rule, request.draft_nodes, drafters);
   }
 }
 

@@ -20,7 +20,7 @@ namespace tandem::orchestrator {
 
 class DraftPlan {
  public:
-  // `request` and `lengths` outlive this object.
+  // All of them outlive this object.
   DraftPlan(const GenerationRequest& request, CommonLength& lengths, CommonDrafters& drafters);
 
   // The text begins. Returns true if the draft is to read the prompt at once, by drafter().

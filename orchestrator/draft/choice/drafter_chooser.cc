@@ -2,37 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "common/base/check.h"
 
 namespace tandem::orchestrator {
 namespace {
 
-constexpr double kMemory = 32;      // rounds of a text after which an old one counts 1/e
-constexpr double kPriorRounds = 6;  // that the tokens of other texts count as
-constexpr double kPriorTimes = 12;  // the same of their times
-constexpr double kUnknownSpread = 0.5;
-constexpr double kFirstTokens = 2;  // a round, where nothing at all is known
-
-constexpr uint32_t kMaxTrial = 24;  // with those that do not count
-constexpr double kExpectedTrial = 5;
-constexpr double kMaxTrialCredit = 24;
-constexpr double kShare = 0.03;         // of the rounds' time for further trials
-constexpr double kChance = 0.5;         // that a trial shows what it may show at most
-constexpr uint32_t kMaxTrialFails = 5;  // the wait doubles so often
-
-constexpr double kGain = 0.05;       // to change, in the logarithm
-constexpr double kEvidence = 4;      // rounds that allow a change without a trial
-constexpr double kChange = 0.25;     // the best has got worse: the text is another one
-constexpr double kChangeEvery = 48;  // rounds at least between two such
-constexpr double kOldText = 0.25;    // what evidence of the text before is worth
-
-constexpr uint32_t kMaxFaults = 2;
-constexpr double kAway = 64;  // rounds; doubles
-constexpr uint32_t kMaxTimesAway = 5;
-constexpr double kLoadWeight = 0.1;
-constexpr double kMaxRoundTime = 5;  // a round's time counts at most so many usual ones
+// Rounds that a trial counts at most. Half of them may end it, for one round says little. What other
+// texts got weighs as much as a trial, and a text may lose so much on trials before it earns more.
+constexpr double kTrialRounds = 8;
+// Rounds in other texts, two trials. With fewer, texts begin with the drafter to learn of it, and how
+// much texts differ is rather guessed than known.
+constexpr double kKnownRounds = 2 * kTrialRounds;
+// That guess: of the mean tokens a round, one standard deviation. Copies and prose are as far apart.
+constexpr double kSpread = 0.4;
+// Of the tokens a second, to change the drafter. Less is noise and brings less than the switch costs.
+constexpr double kGain = 0.08;
+// Of the rounds' time, for trials: what a text loses to them where they never show anything.
+constexpr double kShare = 0.03;
 
 bool IsFault(const RoundRecord& round) {
   switch (round.cause.value_or(PlainCause::kPolicyZero)) {
@@ -46,227 +37,157 @@ bool IsFault(const RoundRecord& round) {
   }
 }
 
+// The variance of the mean tokens a round from text to text. Where little is known, rather a guess.
+double VarianceOfTexts(const CommonDrafter& common, double guessed_mean) {
+  const DrafterSums& sums = common.sums;
+  const double mean = sums.rounds > 0 ? sums.tokens / sums.rounds : guessed_mean;
+  const double guess = kKnownRounds * std::pow(kSpread * mean, 2);
+  const double texts = common.text_squares - mean * sums.tokens;
+  const double within = sums.squares - common.text_squares;
+  const double noise = within / (kTrialRounds - 1);  // that equal texts would differ by
+  return (std::max(0.0, texts - noise) + guess) / (sums.rounds + kKnownRounds);
+}
+
 }  // namespace
 
-DrafterChooser::DrafterChooser(std::vector<std::string> names,
-                               std::shared_ptr<DrafterHistory> history, DrafterTrials trials)
-    : names_(std::move(names)),
-      history_(std::move(history)),
-      trials_(trials),
-      arms_(names_.size()) {
-  TANDEM_CHECK(!names_.empty() && names_.size() <= kMaxDrafters && history_ != nullptr);
+DrafterChooser::DrafterChooser(const std::vector<std::string>& names, acceptance::Rule rule,
+                               uint32_t nodes, CommonDrafters& common)
+    : common_(common), kind_{rule, nodes, /*load=*/-1}, arms_(names.size()), credit_(kTrialRounds) {
+  TANDEM_CHECK(!names.empty() && names.size() <= kMaxDrafters);
+  for (size_t i = 0; i < names.size(); ++i) arms_[i].name = names[i];
+}
+
+DrafterChooser::~DrafterChooser() {
+  for (Arm& arm : arms_) Tell(arm);
+}
+
+void DrafterChooser::Tell(Arm& arm) {
+  if (arm.first.rounds < 2 || std::exchange(arm.told, true)) return;
+  common_.AddText(kind_, arm.name, arm.first);
 }
 
 std::vector<DrafterChooser::Value> DrafterChooser::Values() const {
-  std::vector<std::optional<DrafterHistory::Expectation>> expected;
-  // Of a drafter of which nothing is known: as the others on average.
+  std::vector<DrafterSums> all;
   double known = 0, tokens = 0, seconds = 0;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    expected.push_back(history_->Expect(names_[i], level_));
-    const Arm& arm = arms_[i];
-    if (expected[i].has_value()) {
+  for (const Arm& arm : arms_) {
+    DrafterSums sums = arm.common.sums;
+    if (sums.rounds > kTrialRounds) sums.Scale(kTrialRounds / sums.rounds);
+    sums.Add(arm.sums);
+    if (sums.rounds > 0) {
       known += 1;
-      tokens += expected[i]->tokens;
-      seconds += expected[i]->seconds;
-    } else if (arm.weight > 0) {
-      known += 1;
-      tokens += arm.tokens / arm.weight;
-      seconds += arm.seconds / arm.weight;
+      tokens += sums.tokens / sums.rounds;
+      seconds += sums.seconds / sums.rounds;
     }
+    all.push_back(sums);
   }
-  tokens = known > 0 ? tokens / known : kFirstTokens;
-  seconds = known > 0 ? seconds / known : 1;
+  // One that nothing is known of is as the others on average.
+  const DrafterSums other = known > 0 ? DrafterSums{known, tokens, seconds} : DrafterSums{1, 1, 1};
   std::vector<Value> values;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    const Arm& arm = arms_[i];
-    const bool is_known = expected[i].has_value();
-    const DrafterHistory::Expectation prior =
-        is_known ? *expected[i]
-                 : DrafterHistory::Expectation{tokens, kUnknownSpread * tokens, seconds};
-    const double times = is_known || arm.weight == 0 ? kPriorTimes : 0;
-    const double round = (times * prior.seconds + arm.seconds) / (times + arm.weight);
-    const double gives = (kPriorRounds * prior.tokens + arm.tokens) / (kPriorRounds + arm.weight);
-    const double more = prior.spread * std::sqrt(kPriorRounds / (kPriorRounds + arm.weight));
-    values.push_back({std::log(gives / round), std::log((gives + more) / round), round,
-                      prior.opening.value_or(round)});
+  for (size_t i = 0; i < arms_.size(); ++i) {
+    const DrafterSums& sums = all[i].rounds > 0 ? all[i] : other;
+    const CommonDrafter& common = arms_[i].common;
+    Value value{sums.tokens / sums.rounds, sums.seconds / sums.rounds};
+    const double unknown = kTrialRounds / (kTrialRounds + arms_[i].sums.rounds);
+    const double spread = std::sqrt(VarianceOfTexts(common, value.tokens) * unknown);
+    value.rate = value.tokens / value.seconds;
+    value.at_most = (value.tokens + spread) / value.seconds;
+    if (common.switches > 0) value.switch_seconds = common.switch_seconds / common.switches;
+    values.push_back(value);
   }
   return values;
 }
 
-std::optional<uint32_t> DrafterChooser::BestUsable(const std::vector<Value>& values) const {
-  std::optional<uint32_t> best;
-  for (uint32_t i = 0; i < arms_.size(); ++i) {
-    if (Usable(arms_[i]) && (!best.has_value() || values[i].rate > values[*best].rate)) best = i;
-  }
-  return best;
-}
-
-// A class is left when the load is clearly in another one. What rounds took under the old one says
-// little then.
 void DrafterChooser::SetLoad(uint32_t sequences) {
-  load_ = load_ == 0 ? sequences : load_ + kLoadWeight * (sequences - load_);
-  const auto rounded = static_cast<uint32_t>(std::lround(std::max(load_, 1.0)));
-  const bool far = std::abs(load_ - level_) > 0.3 * level_ + 0.3;
-  if (begun_ && (!far || DrafterHistory::LevelOf(rounded) == DrafterHistory::LevelOf(level_))) {
-    return;
-  }
-  level_ = rounded;
-  if (!begun_) return;
-  for (Arm& arm : arms_) {
-    for (double* sum : {&arm.weight, &arm.tokens, &arm.seconds}) *sum *= kOldText;
-  }
+  const int load = CommonDrafters::LoadOf(sequences);
+  if (std::exchange(kind_.load, load) == load) return;
+  for (Arm& arm : arms_) arm.common = common_.Get(kind_, arm.name);
 }
 
 void DrafterChooser::Begin() {
   const std::vector<Value> values = Values();
-  // A drafter that nothing is known of seems as good as the others. Texts learn of it, below.
-  std::optional<uint32_t> known;
-  for (uint32_t i = 0; i < names_.size(); ++i) {
-    if (!history_->Expect(names_[i], level_).has_value()) continue;
-    if (!known.has_value() || values[i].rate > values[*known].rate) known = i;
+  const auto known = [&](uint32_t i) { return arms_[i].common.sums.rounds; };
+  for (uint32_t i = 0; i < arms_.size(); ++i) {
+    if (known(i) > 0 && (known(best_) == 0 || values[i].rate > values[best_].rate)) best_ = i;
   }
-  used_ = best_ = known.value_or(0);
-  reason_ = DrafterReason::kFirst;
-  credit_ = trials_.first_credit;
-  uint32_t first = best_;
-  for (uint32_t i = 0; i < names_.size(); ++i) {
-    if (!history_->BeginToLearn(names_[i])) continue;
-    first = i;
+  used_ = best_;
+  for (uint32_t i = 0; i < arms_.size(); ++i) {
+    const bool promises = i != best_ && values[i].at_most > (1 + kGain) * values[best_].rate;
+    if (known(i) >= kKnownRounds && !promises) continue;
+    if (!common_.BeginToLearn(kind_, arms_[i].name)) continue;
+    used_ = i;
     break;
   }
-  if (history_->BeginToRevisit() && first == best_) {
-    for (uint32_t i = 0; i < names_.size(); ++i) {
-      if (i != best_ && (first == best_ || values[i].at_most > values[first].at_most)) first = i;
-    }
-  }
-  if (!history_->Expect(names_[best_], level_).has_value()) {
-    best_ = used_ = first;  // nothing is known of any
-  } else if (first != best_) {
-    trial_ = true;
-    used_ = first;
-  }
-}
-
-DrafterChooser::~DrafterChooser() {
-  for (uint32_t i = 0; i < arms_.size(); ++i) Tell(i);
-}
-
-void DrafterChooser::Tell(uint32_t drafter) {
-  Arm& arm = arms_[drafter];
-  if (arm.told || arm.first_rounds < 2) return;
-  arm.told = true;
-  const double rounds = arm.first_rounds;
-  const double mean = arm.first_tokens / rounds;
-  const double variance = std::max(0.0, arm.first_squares / rounds - mean * mean);
-  history_->AddText(names_[drafter], level_, mean, variance / (rounds - 1));
+  if (known(best_) == 0) best_ = used_;  // nothing is known of any
+  trial_ = used_ != best_;
 }
 
 void DrafterChooser::Use(uint32_t drafter) {
   if (drafter == used_) return;
   used_ = drafter;
-  rounds_ = 0;
-  switched_ = true;
+  rounds_ = counted_ = 0;
 }
 
 void DrafterChooser::Keep(uint32_t drafter, DrafterReason reason) {
   best_ = drafter;
   reason_ = reason;
+  trial_ = false;
   Use(drafter);
 }
 
-double DrafterChooser::Wait(const Arm& arm) const {
-  return arm.fails == 0 ? 0 : trials_.wait * std::exp2(arm.fails);
-}
-
-// What the rest of the text may win by a trial pays for it, and so does the credit.
-bool DrafterChooser::Pays(const std::vector<Value>& values, uint32_t drafter,
-                          uint32_t tokens_left) const {
+// What the rest of the text may win by a trial pays for it, and so does the credit. Half of the trials
+// that promise something keep it, and half of a trial's rounds are done when it is given up.
+bool DrafterChooser::IsTrialDue(uint32_t drafter, const std::vector<Value>& values,
+                                uint32_t tokens_left) const {
+  if (common_.always()) return true;
   const Value& one = values[drafter];
   const Value& best = values[best_];
-  const double rest = tokens_left / std::exp(best.rate);
-  const double win = kChance * (1 - std::exp(best.rate - one.at_most)) * rest;
-  const double trial =
-      kExpectedTrial * one.seconds * std::max(0.0, 1 - std::exp(one.rate - best.rate));
-  const double cost = trial + one.opening + best.opening;
-  if (rest < 2 * kExpectedTrial * one.seconds) return false;
-  return win > cost && cost <= credit_ * best.seconds;
+  if (arms_[drafter].trials.until > now_ || one.at_most < (1 + kGain) * best.rate) return false;
+  const double rest = tokens_left / best.rate;
+  const double win = (1 - best.rate / one.at_most) * rest / 2;
+  const double lost = kTrialRounds * one.seconds * std::max(0.0, 1 - one.rate / best.rate) / 2;
+  const double cost = lost + one.switch_seconds + best.switch_seconds;
+  return rest > kTrialRounds * one.seconds && win > cost && cost <= credit_ * best.seconds;
 }
 
 void DrafterChooser::Steady(uint32_t tokens_left) {
   const std::vector<Value> values = Values();
-  if (!Usable(arms_[best_])) {
-    if (const auto other = BestUsable(values)) Keep(*other, DrafterReason::kOther);
-    return;
-  }
-  NoticeChange(values);
-  uint32_t better = best_;
+  const Value& best = values[best_];
+  const bool is_left = !Usable(arms_[best_]);
+  std::optional<uint32_t> better, trial;
   for (uint32_t i = 0; i < arms_.size(); ++i) {
-    const bool enough = Usable(arms_[i]) && arms_[i].weight >= kEvidence;
-    if (enough && values[i].rate > values[better].rate) better = i;
+    if (i == best_ || !Usable(arms_[i])) continue;
+    // Seconds that the rest of the text would take less, if it changes to one that it has tried.
+    const double saved = tokens_left * (1 / best.rate - 1 / values[i].rate);
+    const bool is_better = arms_[i].sums.rounds > 0 && values[i].rate > (1 + kGain) * best.rate &&
+                           saved > values[i].switch_seconds;
+    if ((is_left || is_better) && (!better || values[i].rate > values[*better].rate)) better = i;
+    if (!IsTrialDue(i, values, tokens_left)) continue;
+    if (!trial || values[i].at_most > values[*trial].at_most) trial = i;
   }
-  const double gain = values[better].rate - values[best_].rate;
-  const double rest = tokens_left / std::exp(values[best_].rate);
-  if (gain > kGain && (1 - std::exp(-gain)) * rest > values[better].opening) {
-    judged_ = values[better].rate;
-    return Keep(better, DrafterReason::kBest);
+  if (better.has_value()) {
+    Keep(*better, is_left ? DrafterReason::kOther : DrafterReason::kBest);
+  } else if (trial.has_value() && !is_left) {
+    trial_ = true;
+    Use(*trial);
   }
-  std::optional<uint32_t> next;
-  for (uint32_t i = 0; i < arms_.size(); ++i) {
-    const Arm& arm = arms_[i];
-    if (i == best_ || !Usable(arm) || arm.since < Wait(arm)) continue;
-    const bool promises =
-        values[i].at_most >= values[best_].rate + kGain && Pays(values, i, tokens_left);
-    if (!promises && !trials_.always) continue;
-    if (!next.has_value() || values[i].at_most > values[*next].at_most) next = i;
-  }
-  if (!next.has_value()) return;
-  trial_ = true;
-  trial_rounds_ = trial_counted_ = 0;
-  spent_seconds_ = spent_tokens_ = 0;
-  returning_ = false;
-  Use(*next);
 }
 
 void DrafterChooser::EndTrialIfDue() {
   const std::vector<Value> values = Values();
   Arm& arm = arms_[used_];
-  const bool usable = Usable(arm);
-  const bool hopeless =
-      trial_counted_ >= trials_.min_rounds && values[used_].at_most < values[best_].rate;
-  if (usable && !hopeless && trial_counted_ < trials_.rounds && trial_rounds_ < kMaxTrial) return;
-  trial_ = false;
-  Tell(used_);
-  arm.since = 0;
+  const double most = common_.always() ? 1 : kTrialRounds;
+  const bool hopeless = counted_ >= kTrialRounds / 2 && values[used_].at_most < values[best_].rate;
+  // Rounds that do not count, as those of the length policy's trials, do not make it endless.
+  if (Usable(arm) && !hopeless && counted_ < most && rounds_ < 3 * most) return;
+  Tell(arm);
   const bool better =
-      usable && trial_counted_ > 0 && values[used_].rate > values[best_].rate + kGain;
-  const double plain = spent_tokens_ / std::exp(values[best_].rate);  // seconds with the best
-  credit_ -= std::max(0.0, spent_seconds_ - plain) / values[best_].seconds;
-  spent_seconds_ = spent_tokens_ = 0;
-  if (better || !Usable(arms_[best_])) {
-    arm.fails = 0;
-    arms_[best_].since = 0;
-    judged_ = values[used_].rate;
-    return Keep(used_, DrafterReason::kBest);
+      Usable(arm) && counted_ > 0 && values[used_].rate > (1 + kGain) * values[best_].rate;
+  if (better) {
+    arm.trials = {};
+  } else {
+    arm.trials.Fail(now_);
   }
-  arm.fails = std::min(arm.fails + 1, kMaxTrialFails);
-  judged_ = values[best_].rate;
-  returning_ = true;
-  Keep(best_, DrafterReason::kBest);
-}
-
-void DrafterChooser::NoticeChange(const std::vector<Value>& values) {
-  const double rate = values[best_].rate;
-  if (judged_ == 0 || rate > judged_) judged_ = rate;
-  if (rate > judged_ - kChange || since_change_ < kChangeEvery) return;
-  since_change_ = 0;
-  judged_ = rate;
-  credit_ = std::max(credit_, trials_.first_credit / 2);
-  for (uint32_t i = 0; i < arms_.size(); ++i) {
-    Arm& arm = arms_[i];
-    arm.fails = 0;
-    if (i == best_) continue;
-    for (double* sum : {&arm.weight, &arm.tokens, &arm.seconds}) *sum *= kOldText;
-  }
+  Keep(better ? used_ : best_, DrafterReason::kBest);
 }
 
 DrafterChoice DrafterChooser::Next(uint32_t sequences, uint32_t tokens_left) {
@@ -287,60 +208,45 @@ void DrafterChooser::Observe(const RoundRecord& round) {
   if (!round.drafter.has_value() || !round.choice.has_value()) return;
   TANDEM_CHECK(round.drafter->index == used_);
   Arm& arm = arms_[used_];
-  const std::string& name = names_[used_];
-  double seconds = absl::ToDoubleSeconds(round.without_prefill());
+  const std::vector<Value> values = Values();
+  const Value& best = values[best_];
+  // At least 1 µs: a clock may not have moved.
+  double seconds = std::max(1e-6, absl::ToDoubleSeconds(round.without_prefill()));
   const double tokens = round.accepted_tokens + 1.0;
-  const bool first = rounds_++ == 0;
-  ++since_change_;
-  for (Arm& one : arms_) {
-    one.since += 1;
-    one.away = std::max(0.0, one.away - 1);
-  }
-  if (trial_ || returning_) {
-    spent_seconds_ += seconds;
-    spent_tokens_ += tokens;
-    ++trial_rounds_;
-  } else {
-    credit_ = std::min(credit_ + kShare, kMaxTrialCredit);
-  }
-  if (std::exchange(returning_, false)) {
-    const double best = std::exp(Values()[best_].rate);
-    credit_ -= std::max(0.0, spent_seconds_ - spent_tokens_ / best) / Values()[best_].seconds;
-  }
+  const bool reads = rounds_++ == 0 && round.asked_tokens > 0;
+  const bool switched = reads && now_ > 0;
+  now_ += 1;
+  credit_ += trial_ || switched ? (tokens / best.rate - seconds) / best.seconds : kShare;
   if (IsFault(round)) {
-    if (round.cause == PlainCause::kDraftRefused) arm.refused = true;
-    if (++arm.faults < kMaxFaults) return;
-    arm.faults = 0;
-    arm.away = kAway * std::exp2(arm.times_away);
-    arm.times_away = std::min(arm.times_away + 1, kMaxTimesAway);
+    if (round.cause == PlainCause::kDraftRefused) {
+      arm.faults.until = std::numeric_limits<double>::infinity();
+    } else if (arm.failed) {
+      arm.faults.Fail(now_);
+    }
+    arm.failed = !arm.failed;
     return;
   }
-  arm.faults = 0;
-  const auto expected = history_->Expect(name, level_);
-  if (first) {
-    const bool opened = std::exchange(switched_, false) && round.asked_tokens > 0;
-    if (opened && expected.has_value()) {
-      history_->AddOpening(name, std::max(0.0, seconds - expected->seconds));
+  arm.failed = false;
+  if (reads) {
+    if (switched) {
+      const double more = std::max(0.0, seconds - values[used_].seconds);
+      arm.common.AddSwitch(more);
+      common_.AddSwitch(kind_, arm.name, more);
     }
-    if (round.asked_tokens > 0) return;  // it read the text
+    return;
   }
   if (round.choice->trial || round.asked_tokens != round.choice->tokens) return;
-  if (arm.weight > 1) seconds = std::min(seconds, kMaxRoundTime * arm.seconds / arm.weight);
-  for (Arm& one : arms_) {
-    for (double* sum : {&one.weight, &one.tokens, &one.seconds}) *sum *= 1 - 1 / kMemory;
-  }
-  arm.weight += 1;
-  arm.tokens += tokens;
-  arm.seconds += seconds;
-  if (trial_) ++trial_counted_;
-  if (!trial_ && arm.weight >= trials_.rounds && reason_ == DrafterReason::kFirst) {
-    reason_ = DrafterReason::kBest;
-  }
-  history_->AddRound(name, level_, seconds);
+  // A machine that stalls for a moment says nothing of this drafter.
+  if (arm.sums.rounds > 1) seconds = std::min(seconds, kTrialRounds / 2 * values[used_].seconds);
+  for (Arm& one : arms_) one.sums.Scale(CommonDrafter::kFade);
+  const DrafterSums more{1, tokens, seconds, tokens * tokens};
+  arm.sums.Add(more);
+  ++counted_;
   if (arm.told) return;
-  arm.first_tokens += tokens;
-  arm.first_squares += tokens * tokens;
-  if (++arm.first_rounds == trials_.rounds) Tell(used_);
+  arm.first.Add(more);
+  if (arm.first.rounds < kTrialRounds) return;
+  Tell(arm);
+  if (!trial_ && reason_ == DrafterReason::kFirst) reason_ = DrafterReason::kBest;
 }
 
 }  // namespace tandem::orchestrator

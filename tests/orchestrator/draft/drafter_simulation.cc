@@ -46,11 +46,11 @@ struct Run {
 };
 
 // The tokens of each round are expected ones; what the chooser sees is drawn.
-Run Decode(const DrafterSetting& setting, const SimulatedText& text,
-           std::shared_ptr<DrafterHistory> history, std::mt19937_64& random) {
+Run Decode(const DrafterSetting& setting, const SimulatedText& text, CommonDrafters& common,
+           std::mt19937_64& random) {
   std::vector<std::string> names;
   for (const SimulatedDrafter& drafter : setting.drafters) names.push_back(drafter.name);
-  DrafterChooser chooser(names, std::move(history));
+  DrafterChooser chooser(names, acceptance::Rule::kSpeculative, 0, common);
   std::uniform_real_distribution<double> uniform(0, 1);
   const double all = Tokens(text);
   Run run;
@@ -118,13 +118,13 @@ std::string DrafterSpeeds::ToString() const {
 DrafterSpeeds MeasureDrafters(const DrafterSetting& setting, int warm_up, int texts,
                               uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto history = std::make_shared<DrafterHistory>();
+  CommonDrafters common;
   double tokens = 0, seconds = 0, best_by_text = 0;
   std::vector<double> alone(setting.drafters.size());
   DrafterSpeeds speeds;
   for (int i = -warm_up; i < texts; ++i) {
     const SimulatedText& text = setting.texts[(i + warm_up) % setting.texts.size()];
-    const Run run = Decode(setting, text, history, random);
+    const Run run = Decode(setting, text, common, random);
     if (i < 0) continue;
     tokens += Tokens(text);
     seconds += run.seconds;

@@ -96,8 +96,6 @@ constexpr uint32_t kVocabulary = 3;
 constexpr uint32_t kTokens = 8;
 constexpr uint32_t kJoint = 5;
 constexpr int kTexts = 1500;
-// It tries all the time: who drafts changes in every third round, by what was accepted.
-constexpr DrafterTrials kEager{.rounds = 1, .min_rounds = 1, .wait = 0, .always = true};
 
 struct Outcome {
   ChiSquare joint;
@@ -109,7 +107,8 @@ struct Outcome {
 // because of what was drawn.
 Outcome Measure(acceptance::Rule rule, int texts, bool looks) {
   Outcome outcome;
-  CommonDrafters drafters(kEager);
+  // Who drafts changes in every third round, by what was accepted.
+  CommonDrafters drafters(/*always=*/true);
   std::mt19937_64 random(7);
   JointCounts counts(kVocabulary, kJoint);
   int round = 0;

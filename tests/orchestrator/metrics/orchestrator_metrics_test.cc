@@ -96,8 +96,7 @@ TEST(OrchestratorMetrics, AsTheRequestsOwnRecord) {
 // accepted.
 TEST(OrchestratorMetrics, DraftersAsTheRequestsOwnRecord) {
   OrchestratorMetrics metrics;
-  CommonDrafters drafters(
-      {.rounds = 1, .min_rounds = 1, .wait = 0, .always = true});  // tries all the time
+  CommonDrafters drafters(/*always=*/true);
   HarnessOptions options;
   options.draft_noise = 1;
   options.drafters = &drafters;
