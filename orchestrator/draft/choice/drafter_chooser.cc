@@ -25,18 +25,6 @@ constexpr double kGain = 0.08;
 // Of the rounds' time, for trials: what a text loses to them where they never show anything.
 constexpr double kShare = 0.03;
 
-bool IsFault(const RoundRecord& round) {
-  switch (round.cause.value_or(PlainCause::kPolicyZero)) {
-    case PlainCause::kDraftLost:
-    case PlainCause::kDraftRefused:
-    case PlainCause::kDraftInvalid:
-    case PlainCause::kDraftStale:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The variance of the mean tokens a round from text to text. Where little is known, rather a guess.
 double VarianceOfTexts(const CommonDrafter& common, double guessed_mean) {
   const DrafterSums& sums = common.sums;
@@ -217,7 +205,7 @@ void DrafterChooser::Observe(const RoundRecord& round) {
   const bool switched = reads && now_ > 0;
   now_ += 1;
   credit_ += trial_ || switched ? (tokens / best.rate - seconds) / best.seconds : kShare;
-  if (IsFault(round)) {
+  if (round.DraftFailed()) {
     if (round.cause == PlainCause::kDraftRefused) {
       arm.faults.until = std::numeric_limits<double>::infinity();
     } else if (arm.failed) {
