@@ -27,7 +27,8 @@ bool HasSwiGlu(const DecoderSpec& spec) {
   return spec.gated_mlp && spec.activation == Activation::kSilu;
 }
 
-Activations::Activations(const DecoderSpec& spec, int max_rows, int members, bool int8)
+Activations::Activations(const DecoderSpec& spec, int max_rows, int members, bool int8,
+                         bool grouped)
     : residual(max_rows, RowStride(spec.hidden_size)),
       normed(max_rows, RowStride(spec.hidden_size)),
       qkv(max_rows, RowStride(spec.q_size() + 2 * spec.kv_size())),
@@ -40,12 +41,13 @@ Activations::Activations(const DecoderSpec& spec, int max_rows, int members, boo
     normed_of_member.emplace_back(kPrivateRows, RowStride(spec.hidden_size));
     scratch.emplace_back(cpu::AttentionShape{spec.head_size}, spec.context_length);
   }
-  if (!int8) return;
   const int inputs = static_cast<int>(
       std::max<int64_t>({spec.hidden_size, spec.q_size(), spec.intermediate_size}));
-  quantized = cpu::QuantizedRows(max_rows, inputs);
+  if (int8) quantized = cpu::QuantizedRows(max_rows, inputs);
+  if (grouped) this->grouped = cpu::GroupedRows(max_rows, inputs);
   for (int member = 0; member < members; ++member) {
-    quantized_of_member.emplace_back(kPrivateRows, inputs);
+    if (int8) quantized_of_member.emplace_back(kPrivateRows, inputs);
+    if (grouped) grouped_of_member.emplace_back(kPrivateRows, inputs);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/cpu/attention.h"
 #include "model/cpu/buffer.h"
+#include "model/cpu/grouped.h"
 #include "model/cpu/int8.h"
 #include "model/spec/decoder_spec.h"
 
@@ -39,8 +40,8 @@ struct Activations {
   static constexpr int kPrivateRows = 16;
 
   // `members`: of the thread team that runs the pass.
-  // `int8`: products take their rows as int8.
-  Activations(const DecoderSpec& spec, int max_rows, int members, bool int8);
+  // `int8`, `grouped`: some products take their rows as int8 by row, or by group.
+  Activations(const DecoderSpec& spec, int max_rows, int members, bool int8, bool grouped);
 
   RowBuffer residual;                       // [max_rows, hidden_size]
   RowBuffer normed;                         // [max_rows, hidden_size]
@@ -59,6 +60,9 @@ struct Activations {
   // The rows of the product that is being computed, of int8: [max_rows, its inputs].
   cpu::QuantizedRows quantized;
   std::vector<cpu::QuantizedRows> quantized_of_member;  // a member's: [kPrivateRows, …]
+  // The same by group.
+  cpu::GroupedRows grouped;
+  std::vector<cpu::GroupedRows> grouped_of_member;
 };
 
 }  // namespace tandem::model

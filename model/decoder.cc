@@ -22,8 +22,14 @@ constexpr char kNumericsId[] = "fp32/fma-in-order/1";
 // int8 sums are exact; what is around them is as above.
 constexpr char kInt8NumericsId[] = "int8-by-row-and-column/1/fp32/fma-in-order/1";
 
+// The order of sums by group is told in cpu/grouped.h; what is not by group is as above.
+constexpr char kGroupedNumericsId[] = "int8-by-group/1/fp32/fma-in-order/1";
+
 std::string WeightsId(const DecoderWeights& weights) {
   if (weights.dtype() == Dtype::kInt8) return kInt8NumericsId;
+  if (weights.grouped()) {
+    return absl::StrCat(kGroupedNumericsId, "/weights-", DtypeName(weights.dtype()));
+  }
   // A checkpoint of int8: what it has in floating point stays so.
   if (weights.int8()) return absl::StrCat(kInt8NumericsId, "/others-as-filed");
   if (weights.exact()) return kNumericsId;
@@ -81,7 +87,7 @@ Decoder::Decoder(const DecoderSpec& spec, DecoderWeights weights, const DecoderO
                            ? 1.0f / std::sqrt(static_cast<float>(spec.head_size))
                            : static_cast<float>(spec.attention_scale)),
       layout_(options.max_rows),
-      activations_(spec, options.max_rows, options.threads, weights_.int8()) {
+      activations_(spec, options.max_rows, options.threads, weights_.int8(), weights_.grouped()) {
   TANDEM_CHECK_OK(CheckSpec(spec));
   ropes_.emplace_back(spec.rope, spec.head_size);
   if (spec.sliding_rope.has_value()) ropes_.emplace_back(*spec.sliding_rope, spec.head_size);

@@ -46,8 +46,12 @@ class Decoder::Pass {
   void Multiply(int member, const PackedLinear& linear, const RowBuffer& x, int rows,
                 cpu::Epilogue epilogue, RowBuffer& out, int out_columns);
 
-  // The first k of each row as int8. All members may read the result.
+  // The first k of each row as int8, by row or by group. All members may read the result.
   const cpu::QuantizedRows& Quantize(int member, const RowBuffer& x, int rows, int k);
+  const cpu::GroupedRows& QuantizeGroups(int member, const RowBuffer& x, int rows, int k);
+  // Calls quantize(row) for the rows that this member has, of `rows` that all share or it has alone.
+  template <class Work>
+  void QuantizeShare(int member, int rows, Work quantize);
 
   // The residual gets what attention or the MLP gives: x·linear, normed and scaled as the model
   // does. A barrier must follow.
@@ -329,21 +333,43 @@ void Decoder::Pass::Multiply(int member, const PackedLinear& linear, const RowBu
                                out.row(0), out.stride(), out_columns);
     return;
   }
+  if (cpu::IsGrouped(linear.matrix.type())) {
+    linear.matrix.MultiplyGrouped(m_.kernels_, QuantizeGroups(member, x, rows, linear.matrix.k()),
+                                  rows, share.begin, share.end - share.begin, epilogue,
+                                  linear.bias_data(), out.row(0), out.stride(), out_columns);
+    return;
+  }
   linear.matrix.Multiply(m_.kernels_, x.row(0), x.stride(), rows, share.begin,
                          share.end - share.begin, epilogue, linear.bias_data(), out.row(0),
                          out.stride(), out_columns);
 }
 
 const cpu::QuantizedRows& Decoder::Pass::Quantize(int member, const RowBuffer& x, int rows, int k) {
+  cpu::QuantizedRows& out =
+      rows > Activations::kPrivateRows ? a_.quantized : a_.quantized_of_member[member];
+  QuantizeShare(member, rows, [&](int row) {
+    m_.kernels_.int8->quantize(x.row(row), k, out.row(row), out.scales() + row, out.sums() + row);
+  });
+  return out;
+}
+
+const cpu::GroupedRows& Decoder::Pass::QuantizeGroups(int member, const RowBuffer& x, int rows,
+                                                      int k) {
+  cpu::GroupedRows& out =
+      rows > Activations::kPrivateRows ? a_.grouped : a_.grouped_of_member[member];
+  QuantizeShare(member, rows, [&](int row) {
+    m_.kernels_.grouped->quantize(x.row(row), k, out.row(row), out.groups(row));
+  });
+  return out;
+}
+
+template <class Work>
+void Decoder::Pass::QuantizeShare(int member, int rows, Work quantize) {
   const bool shared = rows > Activations::kPrivateRows;
-  cpu::QuantizedRows& out = shared ? a_.quantized : a_.quantized_of_member[member];
   if (shared) m_.team_.Barrier(member);  // the product before may still read it
   const Range share = shared ? Share(member, rows) : Range{0, rows};
-  for (int row = share.begin; row < share.end; ++row) {
-    m_.kernels_.int8->quantize(x.row(row), k, out.row(row), out.scales() + row, out.sums() + row);
-  }
+  for (int row = share.begin; row < share.end; ++row) quantize(row);
   if (shared) m_.team_.Barrier(member);
-  return out;
 }
 
 void Decoder::Pass::Output(int member) {

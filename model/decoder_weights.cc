@@ -186,6 +186,7 @@ void DecoderWeights::Count(const NormWeights& norm) {
 void DecoderWeights::Count(const PackedLinear& linear) {
   exact_ = exact_ && linear.matrix.exact();
   int8_ = int8_ || linear.matrix.type() == cpu::WeightType::kInt8;
+  grouped_ = grouped_ || cpu::IsGrouped(linear.matrix.type());
   bytes_ += static_cast<int64_t>(linear.matrix.bytes() + linear.bias.bytes());
 }
 

@@ -53,8 +53,10 @@ class DecoderWeights {
 
   // Every weight has the file's value: nothing was rounded, or rounding changed nothing.
   bool exact() const { return exact_; }
-  Dtype dtype() const { return dtype_; }    // as asked for
-  bool int8() const { return int8_; }       // some matrix is int8
+  Dtype dtype() const { return dtype_; }  // as asked for
+  // Some matrix is int8 by column, or is held by group.
+  bool int8() const { return int8_; }
+  bool grouped() const { return grouped_; }
   int64_t bytes() const { return bytes_; }  // held
   // Of matrices that stay in the file, so that each pass reads them there.
   int64_t file_bytes() const { return file_bytes_; }
@@ -100,6 +102,7 @@ class DecoderWeights {
   cpu::SourceType embedding_type_ = cpu::SourceType::kFloat32;
   bool exact_ = true;
   bool int8_ = false;
+  bool grouped_ = false;
   int64_t bytes_ = 0;
 };
 

@@ -15,6 +15,8 @@ const char* DtypeName(Dtype dtype) {
       return "fp16";
     case Dtype::kInt8:
       return "int8";
+    case Dtype::kInt4:
+      return "int4";
     case Dtype::kAuto:
       break;
   }
@@ -22,7 +24,7 @@ const char* DtypeName(Dtype dtype) {
 }
 
 std::vector<std::string> DtypeNames() {
-  return {"auto", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "int8"};
+  return {"auto", "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "int8", "int4"};
 }
 
 std::vector<std::string> CacheDtypeNames() {
@@ -35,8 +37,8 @@ const char* CacheDtypeHelp() {
 }
 
 absl::StatusOr<Dtype> ParseDtype(absl::string_view name) {
-  for (Dtype dtype :
-       {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {
+  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16,
+                      Dtype::kInt8, Dtype::kInt4}) {
     if (name == DtypeName(dtype)) return dtype;
   }
   if (name == "float32") return Dtype::kFloat32;
@@ -45,7 +47,7 @@ absl::StatusOr<Dtype> ParseDtype(absl::string_view name) {
   return absl::InvalidArgumentError(
       absl::StrCat("dtype is \"", name,
                    "\"; there are auto (as the file has it), fp32 or float32, bf16 or bfloat16, "
-                   "fp16, float16 or half, and int8"));
+                   "fp16, float16 or half, int8, and int4"));
 }
 
 }  // namespace tandem::model

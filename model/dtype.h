@@ -1,5 +1,5 @@
 // How a model's weights are held in memory. Arithmetic is fp32 whatever they are held as, but for
-// int8.
+// int8 and int4.
 #pragma once
 
 #include <string>
@@ -26,9 +26,13 @@ enum class Dtype {
   // are in whole numbers: activations are rounded to int8 by row (cpu/int8.h). An embedding that is
   // not tied to the output stays as the file has it: a pass reads few of its rows.
   kInt8,
+  // Matrices as 4-bit integers with a scale and a minimum for each 32 inputs of an output column (as
+  // GGUF's Q4_1), 5 bits a weight. Their products are in whole numbers: activations are rounded to
+  // int8 by as many inputs of a row (cpu/grouped.h). Embeddings as with kInt8.
+  kInt4,
 };
 
-// "auto", "fp32", "bf16", "fp16", "int8".
+// "auto", "fp32", "bf16", "fp16", "int8", "int4".
 const char* DtypeName(Dtype dtype);
 
 // All names that ParseDtype takes.

@@ -52,16 +52,18 @@ absl::Status CheckFinite(const std::string& name, const TensorView& view, Dtype 
   if (format.bytes == 0) return absl::OkStatus();
   const char* const data = static_cast<const char*>(view.data);
   // Norms and biases are held as fp32 always.
-  const bool narrows = dtype == Dtype::kFloat16 && view.shape.size() > 1 && view.dtype != "F16";
+  // Minimums of int4 are fp16.
+  const bool to_fp16 = dtype == Dtype::kFloat16 || dtype == Dtype::kInt4;
+  const bool narrows = to_fp16 && view.shape.size() > 1 && view.dtype != "F16";
   if (!narrows && !AnyNotFinite(data, view.bytes, format)) return absl::OkStatus();
   const uint64_t sign = uint64_t{1} << (8 * format.bytes - 1);
   for (size_t i = 0; i < view.bytes / format.bytes; ++i) {
     const uint64_t word = WordAt(data + i * format.bytes, format.bytes) & ~sign;
     const bool finite = (word & format.exponent) != format.exponent;
     if (finite && !(narrows && word >= format.too_large)) continue;
-    const char* const what = finite                    ? "too large for fp16: give another --dtype"
-                             : word == format.exponent ? "infinite"
-                                                       : "NaN";
+    const std::string what =
+        finite ? absl::StrCat("too large for ", DtypeName(dtype), ": give another --dtype")
+               : (word == format.exponent ? "infinite" : "NaN");
     return absl::InvalidArgumentError(
         absl::StrCat("a weight is not a finite number: element ", i, " of ", base::Excerpt(name),
                      " ", ShapeText(view.shape), " is ", what,

@@ -57,7 +57,8 @@ absl::Status LoadOptions::Validate() const {
   if (pool_tokens < 0 || pool_tokens > (int64_t{1} << 32)) {
     problems.push_back(absl::StrCat("pool_tokens is ", pool_tokens, "; 0 to 4294967296"));
   }
-  if (cache_dtype == Dtype::kFloat16 || cache_dtype == Dtype::kInt8) {
+  if (cache_dtype != Dtype::kAuto && cache_dtype != Dtype::kFloat32 &&
+      cache_dtype != Dtype::kBfloat16) {
     problems.push_back(
         absl::StrCat("cache_dtype is ", DtypeName(cache_dtype), "; auto, fp32 or bf16"));
   }

@@ -9,10 +9,10 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
                       absl::string_view threads_help) {
   flags.Group("Model");
   flags.Text("model", &directory, model_help);
-  flags.Choice(
-      "dtype", &dtype, DtypeNames(),
-      "what the weights are held as: auto (as the file has them), fp32, bf16 or fp16 (rounded), or "
-      "int8 (activations too, by row)");
+  flags.Choice("dtype", &dtype, DtypeNames(),
+               "what the weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
+               "(rounded), int8 "
+               "(activations too, by row) or int4 (by groups of 32 inputs)");
   flags.Switch(
       "offload", &offload,
       "weights that do not fit into memory stay in the file, and each pass reads them there");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model/activations.h"
+#include "model/cpu/grouped.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
@@ -15,6 +16,12 @@ constexpr int64_t kDefaultPoolTokens = 65536;
 // An integer a weight; a scale and what a panel's header has for each column.
 int64_t Int8Bytes(int64_t elements, int64_t columns) { return elements + 8 * columns; }
 
+// Of a matrix [columns, k] by group, without what fills up its last panel.
+int64_t GroupedBytes(const cpu::GroupLayout& layout, int64_t columns, int64_t k) {
+  return columns * static_cast<int64_t>(layout.panel_bytes(static_cast<int>(k))) /
+         cpu::kPanelColumns;
+}
+
 int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view == nullptr) return 0;
   int64_t elements = 1;
@@ -23,6 +30,7 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (dtype == Dtype::kFloat32) return 4 * elements;
   if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
   if (dtype == Dtype::kInt8) return Int8Bytes(elements, view->shape[0]);
+  if (dtype == Dtype::kInt4) return GroupedBytes({}, view->shape[0], view->shape[1]);
   return static_cast<int64_t>(view->bytes);
 }
 
@@ -47,7 +55,8 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
                                             cpu::WeightType cache_type) {
   int64_t weights = Bytes(tensors.output, dtype);
   if (!spec.tied_embeddings) {
-    weights += Bytes(tensors.embedding, dtype == Dtype::kInt8 ? Dtype::kAuto : dtype);
+    const bool as_filed = dtype == Dtype::kInt8 || dtype == Dtype::kInt4;
+    weights += Bytes(tensors.embedding, as_filed ? Dtype::kAuto : dtype);
   }
   for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
   weights += Bytes(tensors.positions, Dtype::kFloat32);
@@ -59,11 +68,14 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   const int64_t row = extra + int64_t{2} * spec.hidden_size + spec.q_size() + 2 * spec.kv_size() +
                       spec.q_size() + spec.intermediate_size + spec.vocabulary_size;
   int64_t row_bytes = row * static_cast<int64_t>(sizeof(float));
-  // In int8: the inputs of the widest product, their scale and their sum.
+  const int64_t widest = std::max(
+      {int64_t{spec.hidden_size}, int64_t{spec.q_size()}, int64_t{spec.intermediate_size}});
+  // In int8: the inputs of the widest product, their scale and their sum; or those of each group.
   if (dtype == Dtype::kInt8 || tensors.int8) {
-    row_bytes += std::max({int64_t{spec.hidden_size}, int64_t{spec.q_size()},
-                           int64_t{spec.intermediate_size}}) +
-                 static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+    row_bytes += widest + static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+  }
+  if (dtype == Dtype::kInt4) {
+    row_bytes += widest + widest / cpu::kGroupInputs * static_cast<int64_t>(sizeof(cpu::RowGroup));
   }
   const int64_t token =
       PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, cache_type});

@@ -149,6 +149,10 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
   if (options.model.offload) {
     return absl::InvalidArgumentError("--offload is for --device=cpu");
   }
+  if (options.model.dtype == Dtype::kInt4) {
+    return absl::InvalidArgumentError(
+        "--dtype=int4 is for --device=cpu; with LibTorch give int8, or auto for what the file has");
+  }
   if (options.model.cache_dtype != Dtype::kAuto) {
     return absl::InvalidArgumentError(
         "--kv-cache-dtype is for --device=cpu; LibTorch holds keys and values as it computes");

@@ -1,7 +1,7 @@
 // What a pass costs by rows, context and the type that weights are held as: random weights in the
 // shapes of models that people have. Each round measures all rows in turn, and how fast as many threads
 // read memory: what one row reads of weights, keys and values a second is compared with that.
-// Usage: dtype_bench [rounds] [threads] [shape: all, 0.5B, 1B, 7B] [contexts and dtypes …]
+// Usage: dtype_bench [rounds] [threads] [shape: all, 135M, 0.5B, 1B, 7B] [contexts and dtypes …]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +29,12 @@ int64_t WeightBytes(const model::DecoderSpec& spec, double bytes_per_weight) {
       static_cast<double>(spec.layers * layer + hidden * int64_t{spec.vocabulary_size}));
 }
 
+double BytesPerWeight(model::Dtype dtype) {
+  if (dtype == model::Dtype::kInt4) return 0.625;  // with the scales and minimums
+  if (dtype == model::Dtype::kInt8) return 1;
+  return dtype == model::Dtype::kBfloat16 ? 2 : 4;
+}
+
 int64_t CacheBytes(const model::DecoderSpec& spec, int context, int bytes_per_value) {
   return int64_t{2} * spec.kv_size() * spec.layers * context * bytes_per_value;
 }
@@ -54,9 +60,8 @@ void Measure(const Shape& shape, model::Dtype dtype, const std::vector<int>& con
       if (!model->Forward({{cache.get(), part, rows}}).ok()) std::abort();
       filled += rows;
     }
-    const double bytes = static_cast<double>(
-        WeightBytes(shape.spec, dtype == model::Dtype::kInt8 ? 1 : (bf16 ? 2 : 4)) +
-        CacheBytes(shape.spec, context, fp32 ? 4 : 2));
+    const double bytes = static_cast<double>(WeightBytes(shape.spec, BytesPerWeight(dtype)) +
+                                             CacheBytes(shape.spec, context, fp32 ? 4 : 2));
     RowTimes times({1, 2, 4, 5, 8, 16});
     std::vector<double> speeds;
     std::vector<double> shares;
@@ -106,7 +111,7 @@ int main(int argc, char** argv) {
   if (contexts.empty()) contexts = {128, 2048, 8192};
   if (dtypes.empty()) {
     dtypes = {tandem::model::Dtype::kFloat32, tandem::model::Dtype::kBfloat16,
-              tandem::model::Dtype::kInt8};
+              tandem::model::Dtype::kInt8, tandem::model::Dtype::kInt4};
   }
   std::sort(contexts.begin(), contexts.end());
   std::printf("%d threads; least / median / most of %d rounds\n", threads, rounds);

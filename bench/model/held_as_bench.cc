@@ -21,7 +21,8 @@ namespace {
 
 using model::Dtype;
 
-constexpr Dtype kDtypes[] = {Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8};
+constexpr Dtype kDtypes[] = {Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8,
+                             Dtype::kInt4};
 constexpr int kWindow = 256;  // tokens of a text that are read together
 
 template <class T>

@@ -3,11 +3,11 @@
 
   bench/model/llama_cpp.py setup FOLDER
       llama.cpp from the sources of llama-cpp-python on PyPI, built for this machine (some 10 minutes of a core).
-  bench/model/llama_cpp.py measure FOLDER [--shapes 0.5B,1B,7B] [--types F32,BF16,Q8_0] [--contexts 128,2048] [--rows 1,5]
+  bench/model/llama_cpp.py measure FOLDER [--shapes 0.5B,1B,7B] [--types F32,BF16,Q8_0,Q4_1] [--contexts 128,2048] [--rows 1,5]
                            [--threads 2] [--rounds 9] [--build build/release] [--wait]
       --wait: loads all, says "loaded", and measures after a line on the standard input.
 
-F32, BF16 and Q8_0 stand beside --dtype=fp32, bf16 and int8. Keys and values: 32 bits for F32, 16 for the others (llama.cpp's
+F32, BF16, Q8_0 and Q4_1 stand beside --dtype=fp32, bf16, int8 and int4. Keys and values: 32 bits for F32, 16 for the others (llama.cpp's
 fp16, ours bf16). A pass computes the logits of all its rows. Ratios are of one round: minimum / median / maximum; below 1 ours is
 ahead. Needs cmake, ninja and a C++ compiler; pass_turns of our build.
 """
@@ -22,8 +22,9 @@ import time
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = "llama-cpp-python==0.3.36"
 #         hidden  feed-forward  layers  heads  kv heads  vocabulary: as in shapes.h
-SHAPES = {"0.5B": (896, 4864, 24, 14, 2, 151936), "1B": (2048, 8192, 16, 32, 8, 128256), "7B": (4096, 11008, 4, 32, 32, 32000)}
-TYPES = {"F32": ("fp32", "fp32", "fp32"), "BF16": ("bf16", "bf16", "fp16"), "Q8_0": ("int8", "bf16", "fp16")}  # ours, our cache, theirs
+SHAPES = {"135M": (576, 1536, 30, 9, 3, 49152), "0.5B": (896, 4864, 24, 14, 2, 151936), "1B": (2048, 8192, 16, 32, 8, 128256), "7B": (4096, 11008, 4, 32, 32, 32000)}
+TYPES = {"F32": ("fp32", "fp32", "fp32"), "BF16": ("bf16", "bf16", "fp16"), "Q8_0": ("int8", "bf16", "fp16"),
+         "Q4_1": ("int4", "bf16", "fp16")}  # ours, our cache, theirs
 
 
 def run(*command, **options):
@@ -172,7 +173,7 @@ def main():
     commands.add_parser("setup").add_argument("folder", type=pathlib.Path)
     one = commands.add_parser("measure")
     one.add_argument("folder", type=pathlib.Path)
-    for flag, default in (("shapes", "0.5B,1B,7B"), ("types", "F32,BF16,Q8_0"), ("contexts", "128,2048"), ("rows", "1,5"), ("build", "build/release")):
+    for flag, default in (("shapes", "0.5B,1B,7B"), ("types", "F32,BF16,Q8_0,Q4_1"), ("contexts", "128,2048"), ("rows", "1,5"), ("build", "build/release")):
         one.add_argument(f"--{flag}", default=default)
     one.add_argument("--threads", type=int, default=2)
     one.add_argument("--rounds", type=int, default=9)

@@ -1,6 +1,6 @@
 // A model of random weights that computes passes when it is asked to (turns.h), beside another
 // program that does the same.
-// Usage: pass_turns SHAPE(0.5B, 1B, 7B) DTYPE KV_DTYPE(fp32, bf16) THREADS CONTEXT …
+// Usage: pass_turns SHAPE(135M, 0.5B, 1B, 7B) DTYPE KV_DTYPE(fp32, bf16) THREADS CONTEXT …
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -19,6 +19,8 @@ void Rows(const int8_t* x, size_t stride, const int32_t* row_sums, int groups, c
   const __m512i offset = _mm512_set1_epi8(-128);
   __m512i low[R];
   __m512i high[R];
+// Unrolled here, too, or GCC keeps the sums of more than two rows in memory.
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) low[r] = high[r] = _mm512_setzero_si512();
   for (int group = 0; group < groups; ++group) {
     const int8_t* from = panel + kInt8PanelHeader + static_cast<size_t>(group) * 128;
@@ -35,6 +37,7 @@ void Rows(const int8_t* x, size_t stride, const int32_t* row_sums, int groups, c
       high[r] = _mm512_dpbusd_epi32(high[r], w_high, value);
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     const __m512i excess = _mm512_set1_epi32(128 * row_sums[r]);
     _mm512_storeu_si512(out[r], _mm512_sub_epi32(low[r], excess));

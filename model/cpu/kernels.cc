@@ -1,5 +1,6 @@
 #include "model/cpu/kernels.h"
 
+#include "model/cpu/grouped.h"
 #include "model/cpu/int8.h"
 
 #if defined(__x86_64__)
@@ -20,6 +21,7 @@ Kernels WithVnni() {
   Kernels kernels = kAvx512Kernels;
   kernels.name = "avx512-vnni";
   kernels.int8 = &kAvx512VnniInt8Kernels;
+  kernels.grouped = &kAvx512VnniGroupedKernels;
   return kernels;
 }
 

@@ -30,7 +30,14 @@ enum class WeightType {
   kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
   kFloat16,   // a panel: uint16 [k][32]
   kInt8,      // see int8.h
+  // See grouped.h. Rows of floating point are rounded to so many bits; rows of blocks keep their own.
+  kInt4,
+  kInt8Grouped,
 };
+
+inline constexpr bool IsGrouped(WeightType type) {
+  return type == WeightType::kInt4 || type == WeightType::kInt8Grouped;
+}
 
 // Where a column's value lies among the 32 of one k of a panel in bf16. The lower half of a word is
 // first in memory.
@@ -38,7 +45,7 @@ inline constexpr int Bfloat16Half(int column) {
   return column < kLanes ? 2 * column : 2 * (column - kLanes) + 1;
 }
 
-// 32-bit words between two k of a panel; not of int8.
+// 32-bit words between two k of a panel of floating point.
 inline constexpr int WordsPerK(WeightType type) { return type == WeightType::kFloat32 ? 32 : 16; }
 
 enum class Epilogue {
@@ -64,6 +71,7 @@ struct MultiplyArgs {
   int out_columns = 0;  // columns past these are not written
 };
 
+struct GroupedKernels;
 struct Int8Kernels;
 
 struct Kernels {
@@ -78,8 +86,12 @@ struct Kernels {
   void (*finish)(const MultiplyArgs& args, int row, int panel, const int32_t* sums, float scale,
                  const float* scales);
 
-  // Products in whole numbers.
+  // The same where x·W is `sums` [32] as they are.
+  void (*store)(const MultiplyArgs& args, int row, int panel, const float* sums);
+
+  // Products in whole numbers: of whole rows and columns, and by groups of inputs.
   const Int8Kernels* int8;
+  const GroupedKernels* grouped;
 
   // out = weight · x / sqrt(mean(x²) + epsilon). `padded`: n rounded up to 16; x and weight are 0
   // from n on.

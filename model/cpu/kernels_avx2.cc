@@ -46,6 +46,6 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2Kernels = MakeKernels<Avx2>("avx2", &kAvx2Int8Kernels);
+const Kernels kAvx2Kernels = MakeKernels<Avx2>("avx2", &kAvx2Int8Kernels, &kAvx2GroupedKernels);
 
 }  // namespace tandem::model::cpu

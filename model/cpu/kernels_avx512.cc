@@ -44,6 +44,7 @@ struct Avx512 {
 
 }  // namespace
 
-const Kernels kAvx512Kernels = MakeKernels<Avx512>("avx512", &kAvx2Int8Kernels);
+const Kernels kAvx512Kernels =
+    MakeKernels<Avx512>("avx512", &kAvx2Int8Kernels, &kAvx2GroupedKernels);
 
 }  // namespace tandem::model::cpu

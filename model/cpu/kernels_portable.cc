@@ -75,6 +75,7 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortableKernels = MakeKernels<Portable>("portable", &kPortableInt8Kernels);
+const Kernels kPortableKernels =
+    MakeKernels<Portable>("portable", &kPortableInt8Kernels, &kPortableGroupedKernels);
 
 }  // namespace tandem::model::cpu

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/cpu/grouped.h"
 #include "model/cpu/int8.h"
 #include "model/cpu/kernels.h"
 
@@ -368,6 +369,15 @@ void FinishPanel(const MultiplyArgs& args, int row, int panel, const int32_t* su
 }
 
 template <class V>
+void StorePanel(const MultiplyArgs& args, int row, int panel, const float* sums) {
+  for (int i = 0; i < Unit<V>::kPerPanel; ++i) {
+    const int unit = panel * Unit<V>::kPerPanel + i;
+    const int at = Unit<V>::Word(unit);
+    Finish<V>(args, row, unit, V::Load(sums + at), V::Load(sums + at + kLanes));
+  }
+}
+
+template <class V>
 void RmsNorm(const float* x, const float* weight, int n, int padded, float epsilon, float* out) {
   constexpr int kParts = kLanes / V::kLanes;
   typename V::Type squares[kParts];
@@ -426,8 +436,10 @@ void ExpAll(const float* x, int n, float* out) {
 }
 
 template <class V>
-constexpr Kernels MakeKernels(const char* name, const Int8Kernels* int8) {
-  return Kernels{name, Multiply<V>, FinishPanel<V>, int8, RmsNorm<V>, Softmax<V>, ExpAll<V>};
+constexpr Kernels MakeKernels(const char* name, const Int8Kernels* int8,
+                              const GroupedKernels* grouped) {
+  return Kernels{name,    Multiply<V>, FinishPanel<V>, StorePanel<V>, int8,
+                 grouped, RmsNorm<V>,  Softmax<V>,     ExpAll<V>};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/cpu/half.h"
+#include "model/cpu/pack_groups.h"
 
 namespace tandem::model::cpu {
 namespace {
@@ -93,10 +94,12 @@ PackedMatrix::PackedMatrix(int columns, int k, WeightType type, std::function<So
       k_(k),
       panels_(RoundUpToPanel(columns) / kPanelColumns),
       type_(type),
-      data_(place == Place::kFile ? 0 : panels_ * panel_words() * sizeof(uint32_t)),
+      data_(place == Place::kFile || IsGrouped(type) ? 0
+                                                     : panels_ * panel_words() * sizeof(uint32_t)),
       scales_(type == WeightType::kInt8 ? FloatBuffer(static_cast<size_t>(panels_) * kPanelColumns)
                                         : Buffer()) {
-  for (int panel = 0; panel < panels_; ++panel) {
+  if (IsGrouped(type) && place == Place::kMemory) PackGrouped(row);
+  for (int panel = 0; !IsGrouped(type) && panel < panels_; ++panel) {
     float* scales = type == WeightType::kInt8 ? scales_.floats() + panel * kPanelColumns : nullptr;
     const PanelRows rows = RowsOf(row, panel);
     if (place == Place::kMemory) {
@@ -182,15 +185,47 @@ bool PackedMatrix::PackInt8(const PanelRows& rows, int8_t* panel, float* scales)
   return exact;
 }
 
-const uint32_t* PackedMatrix::PackHere(int panel) const {
-  // A thread packs one panel at a time, and multiplies it before the next.
-  thread_local Buffer room;
-  if (room.bytes() < panel_words() * sizeof(uint32_t)) {
-    room = Buffer(panel_words() * sizeof(uint32_t));
+void PackedMatrix::PackGrouped(const std::function<SourceRow(int)>& row) {
+  size_t bytes = 0;
+  for (int panel = 0; panel < panels_; ++panel) {
+    grouped_.push_back({bytes, PanelLayout(RowsOf(row, panel).row, type_)});
+    bytes += grouped_.back().layout.panel_bytes(k_);
   }
+  data_ = Buffer(bytes);
+  for (int panel = 0; panel < panels_; ++panel) {
+    auto* const packed = static_cast<uint8_t*>(data_.data()) + grouped_[panel].begin;
+    exact_ = PackGroups(RowsOf(row, panel).row, k_, grouped_[panel].layout, packed) && exact_;
+  }
+}
+
+namespace {
+
+// A thread packs one panel at a time, and multiplies it before the next.
+void* PanelRoom(size_t bytes) {
+  thread_local Buffer room;
+  if (room.bytes() < bytes) room = Buffer(bytes);
+  return room.data();
+}
+
+}  // namespace
+
+const uint32_t* PackedMatrix::PackHere(int panel) const {
+  auto* const packed = static_cast<uint32_t*>(PanelRoom(panel_words() * sizeof(uint32_t)));
   float scales[kPanelColumns];  // known already
-  Pack(RowsOf(row_, panel), static_cast<uint32_t*>(room.data()), scales);
-  return static_cast<const uint32_t*>(room.data());
+  Pack(RowsOf(row_, panel), packed, scales);
+  return packed;
+}
+
+const uint8_t* PackedMatrix::GroupedPanelAt(int panel, GroupLayout* layout) const {
+  if (!in_file()) {
+    *layout = grouped_[panel].layout;
+    return static_cast<const uint8_t*>(data_.data()) + grouped_[panel].begin;
+  }
+  const PanelRows rows = RowsOf(row_, panel);
+  *layout = PanelLayout(rows.row, type_);
+  auto* const packed = static_cast<uint8_t*>(PanelRoom(layout->panel_bytes(k_)));
+  PackGroups(rows.row, k_, *layout, packed);
+  return packed;
 }
 
 void PackedMatrix::ReadColumn(int column, float* out) const {
@@ -199,6 +234,18 @@ void PackedMatrix::ReadColumn(int column, float* out) const {
     for (int i = 0; i < k_; ++i) {
       out[i] = source.data == nullptr ? 0.0f : ReadValue(source.data, source.type, i);
       if (source.type == SourceType::kInt8) out[i] *= source.scale;
+    }
+    return;
+  }
+  if (IsGrouped(type_)) {
+    GroupLayout layout;
+    const uint8_t* const panel = GroupedPanelAt(column / kPanelColumns, &layout);
+    for (int group = 0; group < InputGroups(k_); ++group) {
+      const int begin = group * kGroupInputs;
+      const WeightGroup weights = LoadGroup(layout, panel, group, column % kPanelColumns);
+      for (int i = 0; i < std::min(kGroupInputs, k_ - begin); ++i) {
+        out[begin + i] = WeightOf(layout, weights, i);
+      }
     }
     return;
   }
@@ -229,10 +276,10 @@ MultiplyArgs PackedMatrix::Args(int first, int count, Epilogue epilogue, const f
   const int width = epilogue == Epilogue::kSwiGlu ? kLanes : kPanelColumns;
   MultiplyArgs args;
   args.k = k_;
-  if (!in_file()) {
+  if (!in_file() && !IsGrouped(type_)) {
     args.panels = static_cast<const uint32_t*>(data_.data()) + first * panel_words();
   }
-  args.panel_words = panel_words();
+  args.panel_words = IsGrouped(type_) ? 0 : panel_words();
   args.panel_count = count;
   args.type = type_;
   args.epilogue = epilogue;
@@ -281,6 +328,31 @@ void PackedMatrix::MultiplyInt8(const Kernels& kernels, const QuantizedRows& x, 
                              Int8Groups(k_), packed, sums);
       for (int row = begin; row < end; ++row) {
         kernels.finish(args, row, panel, sums[row - begin], x.scales()[row], scales);
+      }
+    }
+  }
+}
+
+void PackedMatrix::MultiplyGrouped(const Kernels& kernels, const GroupedRows& x, int rows,
+                                   int first, int count, Epilogue epilogue, const float* bias,
+                                   float* out, size_t out_stride, int out_columns) const {
+  const MultiplyArgs args = Args(first, count, epilogue, bias, out, out_stride, out_columns);
+  const int blocks = (rows + kMaxGroupedRows - 1) / kMaxGroupedRows;
+  for (int panel = 0; panel < count; ++panel) {
+    GroupedArgs grouped;
+    grouped.panel = GroupedPanelAt(first + panel, &grouped.layout);
+    grouped.stride = x.stride();
+    grouped.groups_stride = x.groups_stride();
+    grouped.groups = InputGroups(k_);
+    for (int b = 0; b < blocks; ++b) {
+      const int begin = static_cast<int>(int64_t{rows} * b / blocks);
+      grouped.rows = static_cast<int>(int64_t{rows} * (b + 1) / blocks) - begin;
+      grouped.x = x.row(begin);
+      grouped.x_groups = x.groups(begin);
+      float sums[kMaxGroupedRows][kPanelColumns];
+      kernels.grouped->multiply(grouped, sums);
+      for (int row = 0; row < grouped.rows; ++row) {
+        kernels.store(args, begin + row, panel, sums[row]);
       }
     }
   }

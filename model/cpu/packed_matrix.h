@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "model/cpu/buffer.h"
+#include "model/cpu/grouped.h"
 #include "model/cpu/int8.h"
 #include "model/cpu/kernels.h"
 
@@ -24,7 +26,8 @@ struct SourceRow {
 
 // Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
 // registers: widening is exact, so the results are the same bits as if stored as float32. int8 has a
-// scale for each column, and takes activations as int8 too.
+// scale for each column, and takes activations as int8 too; so do the types by group, with a scale for
+// each group of inputs.
 class PackedMatrix {
  public:
   enum class Place {
@@ -37,8 +40,8 @@ class PackedMatrix {
   PackedMatrix() = default;
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
-  // zeros to whole panels. Storage as fp32 takes any row, exactly; as bf16, fp16 or int8 any row,
-  // rounded (half.h, int8.h). int8: k <= kMaxInt8Inputs; integers and scale of a row that is int8
+  // zeros to whole panels. Storage as fp32 takes any row, exactly; as any other type any row,
+  // rounded (half.h, int8.h, grouped.h). int8: k <= kMaxInt8Inputs; integers and scale of a row that is int8
   // are kept as they are, and such a row is stored as int8 only.
   PackedMatrix(int columns, int k, WeightType type, std::function<SourceRow(int)> row,
                Place place = Place::kMemory);
@@ -66,7 +69,18 @@ class PackedMatrix {
                     Epilogue epilogue, const float* bias, float* out, size_t out_stride,
                     int out_columns) const;
 
+  // The same of a matrix by group.
+  void MultiplyGrouped(const Kernels& kernels, const GroupedRows& x, int rows, int first, int count,
+                       Epilogue epilogue, const float* bias, float* out, size_t out_stride,
+                       int out_columns) const;
+
  private:
+  // Of a matrix by group.
+  struct GroupedPanel {
+    size_t begin = 0;  // bytes into data_
+    GroupLayout layout;
+  };
+
   // The rows of a panel; those past the last column have no data.
   struct PanelRows;
   PanelRows RowsOf(const std::function<SourceRow(int)>& row, int panel) const;
@@ -74,11 +88,16 @@ class PackedMatrix {
   // are written, too.
   bool Pack(const PanelRows& rows, uint32_t* panel, float* scales) const;
   bool PackInt8(const PanelRows& rows, int8_t* panel, float* scales) const;
+  // Lays and packs all panels.
+  void PackGrouped(const std::function<SourceRow(int)>& row);
   // Of a matrix in the file: the panel, packed in this thread's own room until its next call.
   const uint32_t* PackHere(int panel) const;
+  // Of a matrix by group: the panel, packed here if it is in the file.
+  const uint8_t* GroupedPanelAt(int panel, GroupLayout* layout) const;
 
   MultiplyArgs Args(int first, int count, Epilogue epilogue, const float* bias, float* out,
                     size_t out_stride, int out_columns) const;
+  // Not of a matrix by group, whose panels differ.
   size_t panel_words() const {
     if (type_ == WeightType::kInt8) return Int8PanelBytes(k_) / sizeof(uint32_t);
     return static_cast<size_t>(k_) * WordsPerK(type_);
@@ -91,6 +110,7 @@ class PackedMatrix {
   bool exact_ = true;
   Buffer data_;                        // empty: in the file
   Buffer scales_;                      // float [panels * 32], of int8
+  std::vector<GroupedPanel> grouped_;  // of a matrix by group, each panel
   std::function<SourceRow(int)> row_;  // of a matrix in the file
 };
 

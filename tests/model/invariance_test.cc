@@ -112,7 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Held{"biases", Dtype::kBfloat16}, Held{"biases", Dtype::kFloat16},
                       Held{"llama3", Dtype::kInt8}, Held{"gqa_odd", Dtype::kInt8},
                       Held{"biases", Dtype::kInt8}, Held{"gqa_odd", Dtype::kAuto, kBf16Cache},
-                      Held{"llama3", Dtype::kInt8, kBf16Cache}),
+                      Held{"llama3", Dtype::kInt8, kBf16Cache}, Held{"llama3", Dtype::kInt4},
+                      Held{"gqa_odd", Dtype::kInt4}, Held{"biases", Dtype::kInt4}),
     [](const auto& info) {
       return info.param.variant + "_" + DtypeName(info.param.dtype) +
              (info.param.cache == kBf16Cache ? "_cache_bf16" : "");
@@ -148,6 +149,10 @@ TEST(HeldAs, RoundedWeightsHaveAnIdOfTheirOwn) {
     EXPECT_EQ(rounded->info().model_id, file->info().model_id) << variant;
     EXPECT_NE(int8->info().numerics_id, file->info().numerics_id) << variant;
     EXPECT_NE(int8->info().numerics_id, rounded->info().numerics_id) << variant;
+    auto int4 = Model({variant, Dtype::kInt4});
+    EXPECT_NE(AllLogits(*int4, tokens, 9), AllLogits(*int8, tokens, 9)) << variant;
+    EXPECT_NE(int4->info().numerics_id, int8->info().numerics_id) << variant;
+    EXPECT_EQ(int4->info().model_id, file->info().model_id) << variant;
   }
   auto file = Model({"bf16", Dtype::kAuto});
   auto same = Model({"bf16", Dtype::kBfloat16});
@@ -213,8 +218,9 @@ TEST(HeldAs, ACacheInBf16IsNearFp32) {
 
 // Rounds of five rows and of one, rolled back: what the first ones needed is kept.
 TEST(SteadySteps, AllocateNothing) {
-  for (const Held& held : {Held{"llama2"}, Held{"gemma3"}, Held{"gqa_odd", Dtype::kInt8},
-                           Held{"gpt2"}, Held{"llama3", Dtype::kAuto, kBf16Cache}}) {
+  for (const Held& held :
+       {Held{"llama2"}, Held{"gemma3"}, Held{"gqa_odd", Dtype::kInt8},
+        Held{"gqa_odd", Dtype::kInt4}, Held{"gpt2"}, Held{"llama3", Dtype::kAuto, kBf16Cache}}) {
     auto model = Model(held, /*threads=*/2);
     auto cache = *model->NewCache(kLength);
     const std::vector<uint32_t> tokens = {1, 5, 9, 3, 2};

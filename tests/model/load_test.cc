@@ -201,6 +201,7 @@ TEST(Load, ReportsWhatIsHeld) {
   const LoadReport int8 = report("llama2", Dtype::kInt8);
   EXPECT_FALSE(int8.exact);
   EXPECT_LT(int8.weight_bytes, 0.41 * wide.weight_bytes);  // small layers: scales, whole panels
+  EXPECT_LT(report("llama2", Dtype::kInt4).weight_bytes, 0.8 * int8.weight_bytes);
   EXPECT_THAT(report("bf16", Dtype::kAuto).Text(), HasSubstr("dtype auto)"));
   EXPECT_LT(report("fp16", Dtype::kAuto).weight_bytes,
             0.6 * report("fp16", Dtype::kFloat32).weight_bytes);
@@ -349,6 +350,9 @@ TEST(Load, WeightsThatFp16CannotHoldAreRefused) {
       std::string(load(0x477ff000, Dtype::kFloat16).message()),
       HasSubstr("element 2 of model.layers.0.mlp.down_proj.weight [32, 44] is too large for "
                 "fp16: give another --dtype"));
+  EXPECT_TRUE(load(0x477fe000, Dtype::kInt4).ok()) << "its minimums are fp16";
+  EXPECT_THAT(std::string(load(0x477ff000, Dtype::kInt4).message()),
+              HasSubstr("is too large for int4: give another --dtype"));
 }
 
 // What nobody computes with may be anything.
@@ -425,8 +429,8 @@ TEST(Load, LongValuesAreCutInMessages) {
 }
 
 TEST(Load, DtypesHaveTheNamesThatOthersUse) {
-  for (Dtype dtype :
-       {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8}) {
+  for (Dtype dtype : {Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16,
+                      Dtype::kInt8, Dtype::kInt4}) {
     EXPECT_EQ(*ParseDtype(DtypeName(dtype)), dtype);
   }
   EXPECT_EQ(*ParseDtype("float32"), Dtype::kFloat32);
@@ -436,7 +440,7 @@ TEST(Load, DtypesHaveTheNamesThatOthersUse) {
   const absl::Status status = ParseDtype("int3").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"int3\"; there are auto"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("and int8"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("int8, and int4"));
 }
 
 class Steps : public ::testing::Test {

@@ -48,7 +48,8 @@ void ExpectAbout(int64_t need, int64_t taken, int64_t slack) {
 class MemoryNeedTest : public ::testing::TestWithParam<Dtype> {};
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, MemoryNeedTest,
-                         ::testing::Values(Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16),
+                         ::testing::Values(Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16,
+                                           Dtype::kInt4),
                          [](const auto& info) { return std::string(DtypeName(info.param)); });
 
 TEST_P(MemoryNeedTest, IsWhatTheLoaderTakes) {
@@ -176,22 +177,26 @@ TEST(MemoryNeed, CountsTheActivationsOfAPass) {
   const auto config = ReadConfig(directory);
   ASSERT_TRUE(config.ok());
   int64_t of_floats = 0;
-  for (const Dtype dtype : {Dtype::kAuto, Dtype::kInt8}) {
-    const Activations activations(config->spec, kRows, /*members=*/1, dtype == Dtype::kInt8);
+  for (const Dtype dtype : {Dtype::kAuto, Dtype::kInt8, Dtype::kInt4}) {
+    const Activations activations(config->spec, kRows, /*members=*/1, dtype == Dtype::kInt8,
+                                  dtype == Dtype::kInt4);
     int64_t row_bytes = 0;
     for (const RowBuffer* rows : {&activations.residual, &activations.normed, &activations.qkv,
                                   &activations.attended, &activations.inner, &activations.logits}) {
       row_bytes += rows->stride() * static_cast<int64_t>(sizeof(float));
     }
-    const auto int8_bytes = static_cast<int64_t>(activations.quantized.stride());
-    if (int8_bytes > 0) row_bytes += int8_bytes + sizeof(float) + sizeof(int32_t);
+    // Integers, and what is held of them beside.
+    int64_t int8_bytes = static_cast<int64_t>(activations.quantized.stride());
+    if (int8_bytes > 0) int8_bytes += sizeof(float) + sizeof(int32_t);
+    int8_bytes += static_cast<int64_t>(activations.grouped.stride() +
+                                       activations.grouped.groups_stride() * sizeof(cpu::RowGroup));
+    row_bytes += int8_bytes;
     const process::MemoryPart need = NeedOf(directory, dtype)[2];
     EXPECT_EQ(need.name, "activations");
     ExpectAbout(need.bytes, kRows * row_bytes, /*slack=*/0);
     if (dtype == Dtype::kAuto) of_floats = need.bytes;
     // The rows of int8 are too few to show within the tenth. Each is whole cache lines and one more.
-    ExpectAbout(need.bytes - of_floats, kRows * (int8_bytes > 0 ? int8_bytes + 8 : 0),
-                /*slack=*/kRows * 128);
+    ExpectAbout(need.bytes - of_floats, kRows * int8_bytes, /*slack=*/kRows * 128);
   }
 }
 

@@ -166,6 +166,7 @@ class LoadTest : public ::testing::Test {
     LoadOptions options;
     options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
     options.model.pool_tokens = pool_tokens_;
+    options.model.dtype = dtype_;
     options.device = device_;
     options.type = type;
     options.pass_kernels = LoadKernels;
@@ -179,6 +180,7 @@ class LoadTest : public ::testing::Test {
   }
 
   int64_t pool_tokens_ = kWholePages * kPageTokens;
+  model::Dtype dtype_ = model::Dtype::kAuto;
   std::string device_ = kCuda;
   std::string log_;
 };
@@ -191,6 +193,16 @@ TEST_F(LoadTest, APoolBeyondTheMemoryIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("room for a cache of "));
   EXPECT_EQ(log_, "") << "nothing was computed";
+}
+
+TEST_F(LoadTest, Int4IsRefused) {
+  dtype_ = model::Dtype::kInt4;
+  for (const char* device : {kCuda, kTorchCpu}) {
+    device_ = device;
+    const absl::Status status = LoadIt().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--dtype=int4 is for --device=cpu"));
+  }
 }
 
 TEST_F(LoadTest, ASoundCardReplaysGraphs) {
