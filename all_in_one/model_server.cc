@@ -1,6 +1,8 @@
 #include "all_in_one/model_server.h"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -198,7 +200,10 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   TANDEM_RETURN_IF_ERROR(
       tokenizer::ChatTemplate::Load(options.target_model, options.chat_template_file, *tokenizer_)
           .status());
-  if (!options.draft_model.empty()) {
+  // A draft that was made for a target may leave the tokenizer to it.
+  if (std::error_code none;
+      !options.draft_model.empty() &&
+      std::filesystem::exists(options.draft_model + "/tokenizer.json", none)) {
     TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
     TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
   }

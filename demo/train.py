@@ -23,7 +23,6 @@ and `--batch` make a run small enough for a try.
 import argparse
 import dataclasses
 import json
-import lzma
 import pathlib
 import sys
 import time
@@ -35,7 +34,10 @@ import torch
 import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-END_OF_TEXT = "<|endoftext|>"  # id 0; ends every document, and stands at no beginning
+from prompts import END_OF_TEXT, read_documents as documents_of
+from training import Optimization, make_optimizers
+
+# END_OF_TEXT has id 0, ends every document, and stands at no beginning.
 # The models know no conversations. They go on where a message ends, as in one text.
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'assistant' and not loop.first %}{{ '\\n\\n' }}{% endif %}"
@@ -100,9 +102,7 @@ def read_documents(corpus: pathlib.Path, split: str, most: int | None = None) ->
         sys.exit(f"{corpus}: no *_{split}.txt.xz in it")
     documents = []
     for file in files:
-        with lzma.open(file, "rt", encoding="utf-8") as stream:
-            parts = (part.strip("\n") for part in stream.read().split(END_OF_TEXT))
-        documents += [part for part in parts if part][:most]
+        documents += documents_of(file)[:most]
     return documents
 
 
@@ -156,39 +156,6 @@ def prepare(args: argparse.Namespace) -> None:
 # --- Training -----------------------------------------------------------------------------------
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum whose update is made nearly orthogonal (Jordan et al., 2024), for matrices.
-
-    The five steps of a quintic Newton-Schulz iteration push all singular values towards 1. In fp32:
-    on a CPU without bf16 units torch.optim.Muon, which iterates in bf16, costs more than the model.
-    """
-
-    def __init__(self, parameters, lr: float, momentum: float = 0.95, weight_decay: float = 0.01):
-        super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
-
-    @staticmethod
-    def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
-        tall = matrix.size(0) > matrix.size(1)
-        x = matrix.mT if tall else matrix
-        x = x / (x.norm() + 1e-7)
-        for _ in range(5):
-            gram = x @ x.mT
-            x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-        return x.mT if tall else x
-
-    @torch.no_grad()
-    def step(self) -> None:
-        for group in self.param_groups:
-            momentum, lr = group["momentum"], group["lr"]
-            for parameter in group["params"]:
-                average = self.state[parameter].setdefault("average", torch.zeros_like(parameter))
-                average.lerp_(parameter.grad, 1 - momentum)
-                update = self.orthogonal(parameter.grad.lerp(average, momentum))  # Nesterov
-                scale = max(1.0, parameter.size(0) / parameter.size(1)) ** 0.5
-                parameter.mul_(1 - lr * group["weight_decay"])
-                parameter.add_(update, alpha=-lr * scale)
-
-
 def make_model(recipe: Recipe) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=VOCABULARY,
@@ -210,24 +177,6 @@ def make_model(recipe: Recipe) -> LlamaForCausalLM:
 
 def load_model(folder: pathlib.Path) -> LlamaForCausalLM:
     return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-
-
-def make_optimizers(model: LlamaForCausalLM, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for the (tied) embedding and the norms."""
-    named = list(model.named_parameters())
-    matrices = [p for name, p in named if p.dim() == 2 and "embed" not in name]
-    others = [p for name, p in named if p.dim() != 2 or "embed" in name]
-    return [
-        torch.optim.AdamW(
-            others, lr=recipe.learning_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True
-        ),
-        Muon(matrices, lr=recipe.muon_learning_rate),
-    ]
-
-
-def schedule(step: int, recipe: Recipe) -> float:
-    """Share of the peak learning rate: up over the warm-up, then linearly to 0 at the end."""
-    return min(1.0, (step + 1) / recipe.warmup) * (1 - step / recipe.steps)
 
 
 def random_windows(
@@ -263,32 +212,6 @@ def loss_of(
     return loss, cross_entropy.item()
 
 
-def checkpoint_file(args: argparse.Namespace) -> pathlib.Path:
-    return args.out.with_name(args.out.name + ".checkpoint")
-
-
-def save_checkpoint(args, model, optimizers, steps: int) -> None:
-    """What an interrupted run needs to go on as the same run."""
-    file = checkpoint_file(args)
-    part = file.with_name(file.name + ".part")
-    states = [optimizer.state_dict() for optimizer in optimizers]
-    torch.save({"steps": steps, "model": model.state_dict(), "optimizers": states}, part)
-    part.replace(file)
-
-
-def load_checkpoint(args, model, optimizers) -> int:
-    """The steps that an interrupted run has done; 0 if there was none."""
-    file = checkpoint_file(args)
-    if not file.exists():
-        return 0
-    state = torch.load(file, weights_only=True)
-    model.load_state_dict(state["model"])
-    for optimizer, own in zip(optimizers, state["optimizers"]):
-        optimizer.load_state_dict(own)
-    print(f"goes on after {state['steps']} steps of {file}", flush=True)
-    return state["steps"]
-
-
 def train(
     recipe: Recipe,
     args: argparse.Namespace,
@@ -301,25 +224,20 @@ def train(
         np.random.default_rng(args.seed),
     )
     model.train()
-    optimizers = make_optimizers(model, recipe)
-    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    optimizers = make_optimizers(model, recipe.learning_rate, recipe.muon_learning_rate)
+    checkpoint = args.out.with_name(args.out.name + ".checkpoint")
+    run = Optimization(model, optimizers, recipe.steps, recipe.warmup, checkpoint)
     print(f"{model.num_parameters():,} parameters, {recipe.steps} steps", flush=True)
 
-    first = load_checkpoint(args, model, optimizers)
+    first = run.load()
     for _ in range(first):
         next(windows)
     begin, average = time.monotonic(), None
     for step in range(first, recipe.steps):
-        for optimizer, peak in zip(optimizers, peaks):
-            optimizer.param_groups[0]["lr"] = peak * schedule(step, recipe)
-            optimizer.zero_grad(set_to_none=True)
         loss, cross_entropy = loss_of(
             model, teacher, next(windows), recipe.distillation, recipe.variation
         )
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in optimizers:
-            optimizer.step()
+        run.step(step, loss)
         average = cross_entropy if average is None else 0.98 * average + 0.02 * cross_entropy
         if (step + 1) % 50 == 0 or step + 1 == recipe.steps:
             tokens = (step + 1) * recipe.batch * CONTEXT
@@ -330,9 +248,9 @@ def train(
                 f"cross-entropy {average:.3f}, {left / 60:.1f} minutes left",
                 flush=True,
             )
-            save_checkpoint(args, model, optimizers, step + 1)
+            run.save(step + 1)
     save(model, args)
-    checkpoint_file(args).unlink(missing_ok=True)
+    run.finish()
 
 
 def save(model: LlamaForCausalLM, args: argparse.Namespace) -> None:

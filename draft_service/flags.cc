@@ -27,8 +27,10 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
-  flags.Text("tokenizer", &tokenizer,
-             "directory with tokenizer.json, or a name as --model takes; only without --model");
+  flags.Text(
+      "tokenizer", &tokenizer,
+      "directory with tokenizer.json, or a name as --model takes; needed without --model, and "
+      "with one whose directory has no tokenizer.json: give the target's");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
              "for requests that name none: model, cascade, prompt-lookup, context-ngram, or one "
@@ -53,9 +55,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
 }
 
 absl::Status Flags::Validate() const {
-  if (with_model() != tokenizer.empty()) {
-    return absl::InvalidArgumentError(
-        "one of --model=DIRECTORY and --tokenizer=DIRECTORY is needed, and not both");
+  if (!with_model() && tokenizer.empty()) {
+    return absl::InvalidArgumentError("--model=DIRECTORY or --tokenizer=DIRECTORY is needed");
   }
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions model, DrafterOptions());
   if (with_model()) TANDEM_RETURN_IF_ERROR(LoadOptions().status());

@@ -22,7 +22,7 @@ struct Flags {
   transport::ServerFlags server;
   model::LoadFlags load;             // its directory is empty where there is no model
   std::string device = "cpu";        // that computes the model (torch/load.h)
-  std::string tokenizer;             // a directory; where there is no model
+  std::string tokenizer;             // a directory; empty: the model's own
   std::string proposal = "sampled";  // of the model: sampled or greedy
   TextDrafterOptions text;           // the drafters without a model
   ModelDrafterOptions drafter;       // of these, what other flags say

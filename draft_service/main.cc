@@ -129,7 +129,9 @@ absl::Status Serve(Flags flags) {
       Tracing::FromEnvironment({"tandem-draft", instance_id, std::string(tandem::base::Version())},
                                clock));
   const std::string directory = flags.with_model() ? flags.load.directory : flags.tokenizer;
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  TANDEM_ASSIGN_OR_RETURN(
+      std::unique_ptr<Tokenizer> tokenizer,
+      Tokenizer::Load(flags.tokenizer.empty() ? flags.load.directory : flags.tokenizer));
   if (flags.with_model()) {  // counting a corpus takes long, too
     TANDEM_ASSIGN_OR_RETURN(const LoadOptions load, flags.LoadOptions());
     TANDEM_RETURN_IF_ERROR(tandem::torch::CheckLoadFor(flags.device, load).status());

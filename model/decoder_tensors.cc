@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "model/cpu/half.h"
+#include "model/packed_linear.h"
 #include "model/tensor_finder.h"
 
 namespace tandem::model {
@@ -60,6 +62,31 @@ class LayerFinder {
     }
     found.down = Linear(prefix + names_.down, hidden, inner, spec_.mlp_bias);
     return found;
+  }
+
+  // I8 times its scale, rounded to the scale's type: as compressed-tensors makes of it. A table that is
+  // looked up is no product, so nothing is gained from its integers but the file's size.
+  const TensorView* Dequantized(const LinearView& table) {
+    const TensorView& scale = *table.scale;
+    const cpu::SourceType type = SourceTypeOf(scale);
+    const int64_t rows = table.weight->shape[0];
+    const int64_t columns = table.weight->shape[1];
+    const size_t element = scale.bytes / rows;
+    DecoderTensors::Owned owned{{scale.dtype, table.weight->shape},
+                                std::string(rows * columns * element, '\0')};
+    const auto* integers = static_cast<const int8_t*>(table.weight->data);
+    for (int64_t row = 0; row < rows; ++row) {
+      const float step = cpu::ReadValue(scale.data, type, row);
+      for (int64_t i = row * columns; i < (row + 1) * columns; ++i) {
+        const float value = step * static_cast<float>(integers[i]);
+        const uint16_t half =
+            type == cpu::SourceType::kBfloat16 ? cpu::ToBfloat16(value) : cpu::ToFloat16(value);
+        std::memcpy(&owned.bytes[i * element],
+                    type == cpu::SourceType::kFloat32 ? static_cast<const void*>(&value) : &half,
+                    element);
+      }
+    }
+    return Own(std::move(owned));
   }
 
   void Norm(const std::string& stem, const TensorView** weight, const TensorView** bias) {
@@ -170,9 +197,13 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
   TensorFinder finder(checkpoint, names);
   DecoderTensors tensors;
   LayerFinder layers(spec, names, finder, tensors);
-  const std::vector<int64_t> table = {spec.vocabulary_size, spec.hidden_size};
-  tensors.embedding =
-      spec.tied_embeddings ? finder.Tied(names, table) : finder.Weight(names.embedding, table);
+  LinearView embedding;
+  if (spec.tied_embeddings) {
+    embedding.weight = finder.Tied(names, {spec.vocabulary_size, spec.hidden_size});
+  } else {
+    embedding = finder.Matrix(names.embedding, spec.vocabulary_size, spec.hidden_size);
+  }
+  tensors.embedding = embedding.weight;
   if (spec.learned_positions) {
     tensors.positions = finder.Weight(
         names.positions, {spec.context_length + spec.position_offset, spec.hidden_size});
@@ -193,6 +224,7 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
     }
   }
   TANDEM_RETURN_IF_ERROR(finder.Finish(names));
+  if (embedding.scale != nullptr) tensors.embedding = layers.Dequantized(embedding);
   tensors.int8 = finder.int8();
   return tensors;
 }

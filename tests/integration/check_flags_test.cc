@@ -167,7 +167,8 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
                 {"--generation-config=mine: must be one of model, none"});
   ExpectRefused(Target(), {"--measure=2m"}, {"--measure=2m: ", "0 to 1m"});
   ExpectRefused(Target(), {"--linger=-1s"}, {"--linger=-1s: ", "0 to 1h"});
-  ExpectRefused(Draft(), {"--tokenizer=t"}, {"one of --model=DIRECTORY and --tokenizer=DIRECTORY"});
+  ExpectRefused(Draft(), {"--model="}, {"--model=DIRECTORY or --tokenizer=DIRECTORY is needed"});
+  ExpectTaken(Draft(), {"--tokenizer=t"});
   ExpectRefused(Draft(), {"--proposal=wild"}, {"--proposal=wild: must be one of sampled, greedy"});
   ExpectRefused(Draft(), {"--drafter=best"},
                 {"--drafter=best: must be one of model, cascade, prompt-lookup"});

@@ -269,6 +269,15 @@ TEST(PrunedDraftTest, MadeServedAndExact) {
     EXPECT_EQ(refused.exit_code, 1) << program;
     EXPECT_THAT(refused.output, HasSubstr("its output was pruned to 2048 of 4096 tokens"));
   }
+  // A draft may leave the tokenizer to its target.
+  std::filesystem::remove(out + "/tokenizer.json");
+  std::vector<std::string> draft = {absl::StrCat("--model=", out), "--listen=127.0.0.1:0"};
+  const CommandResult without = RunCommand("tandem-draft", draft);
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.output, HasSubstr("a model directory must hold a tokenizer.json"));
+  draft.push_back(absl::StrCat("--tokenizer=", DemoTarget()));
+  Process service("tandem-draft", draft, "port-file");
+  EXPECT_GT(service.WaitForPort(), 0);
   Process server("tandem",
                  {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
                   absl::StrCat("--draft-model=", out)},

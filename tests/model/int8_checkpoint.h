@@ -63,8 +63,9 @@ class Int8Checkpoint {
     kOurs,     // as dtype int8 makes them: -127 to 127, the largest at 127; the output, too
   };
 
-  // Call it with EXPECT_NO_FATAL_FAILURE or ASSERT_NO_FATAL_FAILURE.
-  void Make(const std::string& variant, Levels levels) {
+  // Call it with EXPECT_NO_FATAL_FAILURE or ASSERT_NO_FATAL_FAILURE. `table`: the embedding, too; it is
+  // read in the type of its scale, bf16.
+  void Make(const std::string& variant, Levels levels, bool table = false) {
     int8_.CopyModel(variant);
     floats_.CopyModel(variant);
     auto file = SafetensorsFile::Open(int8_.file("model.safetensors"));
@@ -74,7 +75,8 @@ class Int8Checkpoint {
     for (const auto& [name, view] : (*file)->tensors()) {
       const std::string bytes(static_cast<const char*>(view.data), view.bytes);
       ASSERT_EQ(view.dtype, "F32");
-      const bool linear = name.find("layers.") != std::string::npos ||
+      const bool embedding = table && name.find("embed_tokens") != std::string::npos;
+      const bool linear = embedding || name.find("layers.") != std::string::npos ||
                           (levels == Levels::kOurs && name.find("lm_head") == 0);
       if (!linear || view.shape.size() != 2) {
         integers.Add(name, view.dtype, view.shape, bytes);
@@ -97,6 +99,7 @@ class Int8Checkpoint {
           if (ours && std::fabs(value) == largest) level = std::copysign(127.0f, value);
           rounded.push_back(static_cast<int8_t>(level));
           values.push_back(static_cast<float>(rounded.back()) * scale);  // no -0
+          if (embedding) values.back() = cpu::FromBfloat16(cpu::ToBfloat16(values.back()));
         }
       }
       integers.Add(name, "I8", view.shape, BytesOf(rounded));

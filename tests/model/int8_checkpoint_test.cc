@@ -92,6 +92,19 @@ TEST_F(Int8CheckpointTest, IsWhatDtypeInt8MakesOfTheSameNumbers) {
   for (size_t i = 0; i < logits.size(); ++i) EXPECT_TRUE(SameBits(logits[i], expected[i])) << i;
 }
 
+// An embedding in int8 is looked up as the numbers that its integers and scales are.
+TEST_F(Int8CheckpointTest, AnEmbeddingMayBeInt8) {
+  Make("llama2", Levels::kOurs, /*table=*/true);
+  const auto filed = LoadAs(int8_.path());
+  const auto rounded = LoadAs(floats_.path(), Dtype::kInt8);
+  const auto logits = AllLogits(*filed, text_, 5);
+  const auto expected = AllLogits(*rounded, text_, 5);
+  ASSERT_EQ(logits.size(), expected.size());
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_TRUE(SameBits(logits[i], expected[i])) << i;
+  int8_.EditHeader([](auto& header) { header.erase("model.embed_tokens.weight_scale"); });
+  EXPECT_THAT(Error(), HasSubstr("1 missing: model.embed_tokens.weight_scale"));
+}
+
 // Integers and scales that are read from the file in each pass: the same bits.
 TEST_F(Int8CheckpointTest, WeightsThatStayInTheFileGiveTheSameBits) {
   Make("llama2", Levels::kOurs);
