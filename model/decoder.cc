@@ -26,12 +26,15 @@ constexpr char kInt8NumericsId[] = "int8-by-row-and-column/1/fp32/fma-in-order/1
 constexpr char kGroupedNumericsId[] = "int8-by-group/1/fp32/fma-in-order/1";
 
 std::string WeightsId(const DecoderWeights& weights) {
-  if (weights.dtype() == Dtype::kInt8) return kInt8NumericsId;
+  if (weights.dtype() == Dtype::kInt8ByRow) return kInt8NumericsId;
+  // A checkpoint of int8: what it has in floating point stays so, or is held by group.
+  if (weights.int8()) {
+    return absl::StrCat(kInt8NumericsId, weights.grouped() ? "/others-" : "/others-as-filed",
+                        weights.grouped() ? kGroupedNumericsId : "");
+  }
   if (weights.grouped()) {
     return absl::StrCat(kGroupedNumericsId, "/weights-", DtypeName(weights.dtype()));
   }
-  // A checkpoint of int8: what it has in floating point stays so.
-  if (weights.int8()) return absl::StrCat(kInt8NumericsId, "/others-as-filed");
   if (weights.exact()) return kNumericsId;
   return absl::StrCat(kNumericsId, "/weights-", DtypeName(weights.dtype()));
 }

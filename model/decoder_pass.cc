@@ -357,9 +357,8 @@ const cpu::GroupedRows& Decoder::Pass::QuantizeGroups(int member, const RowBuffe
                                                       int k) {
   cpu::GroupedRows& out =
       rows > Activations::kPrivateRows ? a_.grouped : a_.grouped_of_member[member];
-  QuantizeShare(member, rows, [&](int row) {
-    m_.kernels_.grouped->quantize(x.row(row), k, out.row(row), out.groups(row));
-  });
+  QuantizeShare(member, rows,
+                [&](int row) { out.Quantize(*m_.kernels_.grouped, x.row(row), k, row, rows); });
   return out;
 }
 

@@ -88,7 +88,8 @@ DecoderWeights::DecoderWeights(const DecoderSpec& spec, const DecoderTensors& te
     positions_ = ReadFloats(*tensors.positions, static_cast<size_t>(shape[0] * shape[1]));
     bytes_ += static_cast<int64_t>(positions_.bytes());
   }
-  output_ = PackConcatenated(dtype, {LinearView{tensors.output, nullptr, tensors.output_scale}},
+  output_ = PackConcatenated(OutputDtype(dtype),
+                             {LinearView{tensors.output, nullptr, tensors.output_scale}},
                              offload_.output ? Place::kFile : Place::kMemory);
   output_tokens_ = tensors.output_tokens;
   LeaveInFile(offload_.output ? std::vector{tensors.output} : std::vector<const TensorView*>{});

@@ -17,6 +17,8 @@ const char* DtypeName(Dtype dtype) {
       return "int8";
     case Dtype::kInt4:
       return "int4";
+    case Dtype::kInt8ByRow:
+      return "int8-by-row";
     case Dtype::kAuto:
       break;
   }

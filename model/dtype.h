@@ -22,15 +22,26 @@ enum class Dtype {
   kBfloat16,
   // The same as fp16. What is beyond its largest value, 65,504, becomes that.
   kFloat16,
-  // Matrices as int8 with a scale for each output column, a quarter of fp32's memory. Their products
-  // are in whole numbers: activations are rounded to int8 by row (cpu/int8.h). An embedding that is
-  // not tied to the output stays as the file has it: a pass reads few of its rows.
+  // Matrices as int8 with a scale for each 32 inputs of an output column (as GGUF's Q8_0), 8.5 bits a
+  // weight. Their products are in whole numbers: activations are rounded to int8 by as many inputs of a
+  // row (cpu/grouped.h). An embedding that is not tied to the output stays as the file has it: a pass
+  // reads few of its rows.
   kInt8,
-  // Matrices as 4-bit integers with a scale and a minimum for each 32 inputs of an output column (as
-  // GGUF's Q4_1), 5 bits a weight. Their products are in whole numbers: activations are rounded to
-  // int8 by as many inputs of a row (cpu/grouped.h). Embeddings as with kInt8.
+  // The same as 4-bit integers, with a minimum, too (Q4_1), 5 bits a weight. The output, and an
+  // embedding that is tied to it, are kInt8: there 4 bits lose most.
   kInt4,
+  // What LibTorch computes for int8: a scale for each output column, and activations by row
+  // (cpu/int8.h). No flag has it.
+  kInt8ByRow,
 };
+
+// What the output is held as beside layers of `dtype`.
+inline Dtype OutputDtype(Dtype dtype) { return dtype == Dtype::kInt4 ? Dtype::kInt8 : dtype; }
+
+// Whether matrices are rounded to integers. An untied embedding stays as the file has it then.
+inline bool IsInteger(Dtype dtype) {
+  return dtype == Dtype::kInt8 || dtype == Dtype::kInt4 || dtype == Dtype::kInt8ByRow;
+}
 
 // "auto", "fp32", "bf16", "fp16", "int8", "int4".
 const char* DtypeName(Dtype dtype);

@@ -52,8 +52,8 @@ absl::Status CheckFinite(const std::string& name, const TensorView& view, Dtype 
   if (format.bytes == 0) return absl::OkStatus();
   const char* const data = static_cast<const char*>(view.data);
   // Norms and biases are held as fp32 always.
-  // Minimums of int4 are fp16.
-  const bool to_fp16 = dtype == Dtype::kFloat16 || dtype == Dtype::kInt4;
+  // Scales and minimums by group are fp16.
+  const bool to_fp16 = dtype == Dtype::kFloat16 || dtype == Dtype::kInt4 || dtype == Dtype::kInt8;
   const bool narrows = to_fp16 && view.shape.size() > 1 && view.dtype != "F16";
   if (!narrows && !AnyNotFinite(data, view.bytes, format)) return absl::OkStatus();
   const uint64_t sign = uint64_t{1} << (8 * format.bytes - 1);

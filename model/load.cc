@@ -23,12 +23,13 @@
 namespace tandem::model {
 
 absl::Status CheckDtype(const ModelConfig& config, Dtype dtype) {
-  if (config.int8_weights && dtype != Dtype::kAuto && dtype != Dtype::kInt8) {
+  if (config.int8_weights && dtype != Dtype::kAuto && dtype != Dtype::kInt8 &&
+      dtype != Dtype::kInt8ByRow) {
     return absl::InvalidArgumentError(
         absl::StrCat("the weights are int8 in the file, dtype is ", DtypeName(dtype),
                      "; give auto or int8, or the model that they were made from"));
   }
-  const bool int8 = config.int8_weights || dtype == Dtype::kInt8;
+  const bool int8 = config.int8_weights || dtype == Dtype::kInt8ByRow;
   const DecoderSpec& spec = config.spec;
   const int inputs = std::max({spec.hidden_size, spec.q_size(), spec.intermediate_size});
   if (!int8 || inputs <= cpu::kMaxInt8Inputs) return absl::OkStatus();

@@ -11,8 +11,7 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
   flags.Text("model", &directory, model_help);
   flags.Choice("dtype", &dtype, DtypeNames(),
                "what the weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
-               "(rounded), int8 "
-               "(activations too, by row) or int4 (by groups of 32 inputs)");
+               "(rounded), int8 or int4 (activations as int8, too, by 32 inputs)");
   flags.Switch(
       "offload", &offload,
       "weights that do not fit into memory stay in the file, and each pass reads them there");

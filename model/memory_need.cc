@@ -29,8 +29,11 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view->dtype == "I8") return Int8Bytes(elements, view->shape[0]);
   if (dtype == Dtype::kFloat32) return 4 * elements;
   if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
-  if (dtype == Dtype::kInt8) return Int8Bytes(elements, view->shape[0]);
-  if (dtype == Dtype::kInt4) return GroupedBytes({}, view->shape[0], view->shape[1]);
+  if (dtype == Dtype::kInt8ByRow) return Int8Bytes(elements, view->shape[0]);
+  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4) {
+    const auto integers = dtype == Dtype::kInt8 ? cpu::Integers::kInt8 : cpu::Integers::kInt4;
+    return GroupedBytes({integers}, view->shape[0], view->shape[1]);
+  }
   return static_cast<int64_t>(view->bytes);
 }
 
@@ -53,10 +56,9 @@ int64_t LayerBytes(const LayerTensors& layer, Dtype dtype) {
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
                                             Dtype dtype, int64_t pool_tokens, int max_rows,
                                             cpu::WeightType cache_type) {
-  int64_t weights = Bytes(tensors.output, dtype);
+  int64_t weights = Bytes(tensors.output, OutputDtype(dtype));
   if (!spec.tied_embeddings) {
-    const bool as_filed = dtype == Dtype::kInt8 || dtype == Dtype::kInt4;
-    weights += Bytes(tensors.embedding, as_filed ? Dtype::kAuto : dtype);
+    weights += Bytes(tensors.embedding, IsInteger(dtype) ? Dtype::kAuto : dtype);
   }
   for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
   weights += Bytes(tensors.positions, Dtype::kFloat32);
@@ -71,11 +73,11 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   const int64_t widest = std::max(
       {int64_t{spec.hidden_size}, int64_t{spec.q_size()}, int64_t{spec.intermediate_size}});
   // In int8: the inputs of the widest product, their scale and their sum; or those of each group.
-  if (dtype == Dtype::kInt8 || tensors.int8) {
+  if (dtype == Dtype::kInt8ByRow || tensors.int8) {
     row_bytes += widest + static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
   }
-  if (dtype == Dtype::kInt4) {
-    row_bytes += widest + widest / cpu::kGroupInputs * static_cast<int64_t>(sizeof(cpu::RowGroup));
+  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4) {
+    row_bytes += widest / cpu::kGroupInputs * static_cast<int64_t>(sizeof(cpu::RowGroup));
   }
   const int64_t token =
       PagePool::TokenBytes(spec.layers, spec.kv_heads, {spec.head_size, cache_type});

@@ -40,8 +40,9 @@ WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
   if (dtype == Dtype::kFloat32) return WeightType::kFloat32;
   if (dtype == Dtype::kBfloat16) return WeightType::kBfloat16;
   if (dtype == Dtype::kFloat16) return WeightType::kFloat16;
-  if (dtype == Dtype::kInt8) return WeightType::kInt8;
+  if (dtype == Dtype::kInt8) return WeightType::kInt8Grouped;
   if (dtype == Dtype::kInt4) return WeightType::kInt4;
+  if (dtype == Dtype::kInt8ByRow) return WeightType::kInt8;
   const SourceType type = SourceTypeOf(*parts[0].weight);
   for (const LinearView& part : parts) {
     if (SourceTypeOf(*part.weight) != type) return WeightType::kFloat32;

@@ -74,9 +74,11 @@ bool HasSixteenBits(ComputeType type) {
 
 // As model/ counts the bytes of weights.
 Dtype HeldAs(ComputeType type) {
-  if (type == ComputeType::kInt8) return Dtype::kInt8;
+  if (type == ComputeType::kInt8) return Dtype::kInt8ByRow;
   return HasSixteenBits(type) ? Dtype::kBfloat16 : Dtype::kFloat32;
 }
+
+Dtype HeldAs(Dtype dtype) { return dtype == Dtype::kInt8 ? Dtype::kInt8ByRow : dtype; }
 
 // What rounding may do to a row of the first layers, and no wrong operation stays below.
 double Tolerance(ComputeType type) {
@@ -163,7 +165,7 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
                             [&](const model::ModelConfig& config) {
                               TANDEM_RETURN_IF_ERROR(CheckSpec(config.spec));
                               TANDEM_RETURN_IF_ERROR(model::CheckWholeOutput(config));
-                              return model::CheckDtype(config, options.model.dtype);
+                              return model::CheckDtype(config, HeldAs(options.model.dtype));
                             }));
   Loading loading(options, library, std::move(files));
   if (options.device == kCuda) {
@@ -242,9 +244,9 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   decoder.pool_tokens = kCheckPages * kPageTokens;
   model::Decoder reference(
       checked.spec,
-      model::DecoderWeights(checked.spec, checked.tensors,
-                            type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8 : Dtype::kAuto,
-                            nullptr),
+      model::DecoderWeights(
+          checked.spec, checked.tensors,
+          type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8ByRow : Dtype::kAuto, nullptr),
       decoder, {});
   std::vector<CheckResult> results = CheckModel(**device, reference, Tolerance(type_));
   if (path.graphs) {
@@ -308,7 +310,7 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(options, spec, tensors));
   model::ModelInfo info;
   if (report != nullptr) {
-    TANDEM_ASSIGN_OR_RETURN(info, files_.Info(options_->model.dtype));  // reads all weights
+    TANDEM_ASSIGN_OR_RETURN(info, files_.Info(HeldAs(options_->model.dtype)));  // reads all weights
     report->dtype = options_->model.dtype;
     report->file_bytes = files_.bytes();
     report->weight_bytes = step->info().weight_bytes;

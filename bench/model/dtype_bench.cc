@@ -30,8 +30,8 @@ int64_t WeightBytes(const model::DecoderSpec& spec, double bytes_per_weight) {
 }
 
 double BytesPerWeight(model::Dtype dtype) {
-  if (dtype == model::Dtype::kInt4) return 0.625;  // with the scales and minimums
-  if (dtype == model::Dtype::kInt8) return 1;
+  if (dtype == model::Dtype::kInt4) return 0.625;  // with scales and minimums
+  if (dtype == model::Dtype::kInt8) return 1.0625;
   return dtype == model::Dtype::kBfloat16 ? 2 : 4;
 }
 

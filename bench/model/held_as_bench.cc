@@ -1,7 +1,7 @@
 // What the type that weights are held as does to a pair: the perplexity of a target on a text, and how
 // much of a draft's distribution a target in fp32 accepts (the sum over tokens of min(p, q), Leviathan
 // et al. 2023, equation 4), at temperature 1.
-// Usage: held_as_bench [target] [draft] [text file] [tokens]
+// Usage: held_as_bench [target] [draft] [text file] [tokens] [dtypes …]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,8 +21,6 @@ namespace {
 
 using model::Dtype;
 
-constexpr Dtype kDtypes[] = {Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8,
-                             Dtype::kInt4};
 constexpr int kWindow = 256;  // tokens of a text that are read together
 
 template <class T>
@@ -74,8 +72,8 @@ double Accepted(const std::vector<std::vector<double>>& p,
   return sum / static_cast<double>(p.size());
 }
 
-void Run(const std::string& target, const std::string& draft, const std::string& file,
-         size_t count) {
+void Run(const std::string& target, const std::string& draft, const std::string& file, size_t count,
+         const std::vector<Dtype>& dtypes) {
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto tokenizer = OrExit(tokenizer::Tokenizer::Load(target));
@@ -88,14 +86,16 @@ void Run(const std::string& target, const std::string& draft, const std::string&
   std::printf("%zu tokens of %s\n", tokens.size(), file.c_str());
   const auto p = Distributions(target, Dtype::kFloat32, tokens);
   const double perplexity = Perplexity(p, tokens);
-  for (Dtype dtype : kDtypes) {
+  for (Dtype dtype : dtypes) {
     const double held = Perplexity(Distributions(target, dtype, tokens), tokens);
     std::printf("target %s: perplexity %.4f, %.4f of fp32's\n", DtypeName(dtype), held,
                 held / perplexity);
+    std::fflush(stdout);
   }
-  for (Dtype dtype : kDtypes) {
+  for (Dtype dtype : dtypes) {
     std::printf("draft %s for a target in fp32: acceptance %.4f\n", DtypeName(dtype),
                 Accepted(p, Distributions(draft, dtype, tokens)));
+    std::fflush(stdout);
   }
 }
 
@@ -103,6 +103,15 @@ void Run(const std::string& target, const std::string& draft, const std::string&
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+  using tandem::model::Dtype;
+  std::vector<Dtype> dtypes;
+  for (int i = 5; i < argc; ++i) {
+    dtypes.push_back(tandem::bench::OrExit(tandem::model::ParseDtype(argv[i])));
+  }
+  if (dtypes.empty()) {
+    dtypes = {Dtype::kFloat32, Dtype::kBfloat16, Dtype::kFloat16, Dtype::kInt8, Dtype::kInt4};
+  }
   tandem::bench::Run(argc > 1 ? argv[1] : "demo/target", argc > 2 ? argv[2] : "demo/draft",
-                     argc > 3 ? argv[3] : "README.md", argc > 4 ? std::atoi(argv[4]) : 20000);
+                     argc > 3 ? argv[3] : "README.md", argc > 4 ? std::atoi(argv[4]) : 20000,
+                     dtypes);
 }

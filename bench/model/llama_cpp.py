@@ -4,7 +4,8 @@
   bench/model/llama_cpp.py setup FOLDER
       llama.cpp from the sources of llama-cpp-python on PyPI, built for this machine (some 10 minutes of a core).
   bench/model/llama_cpp.py measure FOLDER [--shapes 0.5B,1B,7B] [--types F32,BF16,Q8_0,Q4_1] [--contexts 128,2048] [--rows 1,5]
-                           [--threads 2] [--rounds 9] [--build build/release] [--wait]
+                           [--files OURS,GGUF[,DTYPE]] [--threads 2] [--rounds 9] [--build build/release] [--wait]
+      --files: in place of random weights a model's files, ours (a directory) and llama.cpp's; may be repeated.
       --wait: loads all, says "loaded", and measures after a line on the standard input.
 
 F32, BF16, Q8_0 and Q4_1 stand beside --dtype=fp32, bf16, int8 and int4. Keys and values: 32 bits for F32, 16 for the others (llama.cpp's
@@ -130,7 +131,17 @@ def measure(options):
     if rows[0] != 1:
         sys.exit("--rows: the first is 1, which the others are compared with")
     pairs = []
-    for name in options.shapes.split(","):
+
+    def start(name, kind, ours, dtype, cache, path, their_cache):
+        pairs.append((name, kind, Program(REPOSITORY / options.build / "bench/pass_turns", ours, dtype, cache, options.threads, *contexts),
+                      Program(folder / "llama_pass", path, their_cache, options.threads, *contexts)))
+        for program in pairs[-1][2:]:
+            program.line()
+
+    for files in options.files:
+        ours, path, *dtype = files.split(",")
+        start(pathlib.Path(path).stem, *(dtype or ["auto"]), str(pathlib.Path(ours).resolve()), *(dtype or ["auto"]), "bf16", path, "fp16")
+    for name in [] if options.files else options.shapes.split(","):
         for kind in options.types.split(","):
             path = folder / f"{name}-{kind}.gguf"
             if not path.exists():
@@ -138,14 +149,11 @@ def measure(options):
                 if made.returncode != 0:
                     sys.exit(f"{path} was not written")
             ours, cache, theirs = TYPES[kind]
-            pairs.append((name, kind, Program(REPOSITORY / options.build / "bench/pass_turns", name, ours, cache, options.threads, *contexts),
-                          Program(folder / "llama_pass", path, theirs, options.threads, *contexts)))
-            for program in pairs[-1][2:]:
-                program.line()
+            start(name, kind, name, ours, cache, path, theirs)
     print("loaded", flush=True)
     if options.wait:
         input()
-    print(f"{options.threads} threads, {options.rounds} rounds; ms are medians; ratios ours to llama.cpp's of the same round, and to one row\n")
+    print(f"{options.threads} threads, {options.rounds} rounds; ms are least / median; ratios ours to llama.cpp's of the same round, and to one row\n")
     print("| shape | type | context | rows | ours, ms | llama.cpp, ms | **ours to llama.cpp** | ours to one row | llama.cpp to one row |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, kind, ours, theirs in pairs:
@@ -158,8 +166,8 @@ def measure(options):
                         if turn >= 0:  # the first warms up
                             times[who, r].append(took / 1000)
             for r in rows:
-                median = [sorted(times[who, r])[options.rounds // 2] for who in (0, 1)]
-                print(f"| {name} | {kind} | {context} | {r} | {median[0]:.1f} | {median[1]:.1f} | "
+                ms = [f"{min(times[who, r]):.1f} / {sorted(times[who, r])[options.rounds // 2]:.1f}" for who in (0, 1)]
+                print(f"| {name} | {kind} | {context} | {r} | {ms[0]} | {ms[1]} | "
                       + " | ".join([spread([a / b for a, b in zip(times[0, r], times[1, r])])]
                                    + [spread([a / b for a, b in zip(times[who, r], times[who, 1])]) for who in (0, 1)]) + " |", flush=True)
     for pair in pairs:
@@ -175,6 +183,7 @@ def main():
     one.add_argument("folder", type=pathlib.Path)
     for flag, default in (("shapes", "0.5B,1B,7B"), ("types", "F32,BF16,Q8_0,Q4_1"), ("contexts", "128,2048"), ("rows", "1,5"), ("build", "build/release")):
         one.add_argument(f"--{flag}", default=default)
+    one.add_argument("--files", action="append", default=[])
     one.add_argument("--threads", type=int, default=2)
     one.add_argument("--rounds", type=int, default=9)
     one.add_argument("--wait", action="store_true")

@@ -11,9 +11,6 @@
 namespace tandem::model::cpu {
 namespace {
 
-// Cache lines of integers and one more, as those of QuantizedRows.
-size_t RowBytes(int k) { return (static_cast<size_t>(k) + 63) / 64 * 64 + 64; }
-
 float ReadScale(ScaleType type, const uint8_t* scales, int column) {
   if (type == ScaleType::kFloat16) {
     uint16_t half;
@@ -86,17 +83,20 @@ Line FitLine(const float* weights, const uint8_t* integers, int count, const Lin
   return {scale, (sum_y - scale * sum_x) / n};
 }
 
-void Quantize(const float* x, int k, int8_t* out, RowGroup* groups) {
-  for (int group = 0; group < InputGroups(k); ++group) {
+void Quantize(const float* x, int k, RowGroup* groups, int stride) {
+  for (int group = 0; group < InputGroups(k); ++group, groups += stride) {
     const int begin = group * kGroupInputs;
     const int count = std::min(k - begin, kGroupInputs);
     const Int8Scale of = ScaleOf(x + begin, count);
     int32_t sum = 0;
     for (int i = 0; i < kGroupInputs; ++i) {
-      out[begin + i] = i < count ? ToInt8(x[begin + i], of.inverse) : int8_t{0};
-      sum += out[begin + i];
+      groups->integers[i] = i < count ? ToInt8(x[begin + i], of.inverse) : int8_t{0};
+      sum += groups->integers[i];
     }
-    groups[group] = {of.scale, of.scale * static_cast<float>(sum), -8 * sum, -128 * sum};
+    groups->scale = of.scale;
+    groups->scaled_sum = of.scale * static_cast<float>(sum);
+    groups->start_4 = -8 * sum;
+    groups->start_8 = -128 * sum;
   }
 }
 
@@ -106,11 +106,10 @@ void Multiply(const GroupedArgs& args, float (*out)[32]) {
       float sum = 0;
       for (int group = 0; group < args.groups; ++group) {
         const WeightGroup weights = LoadGroup(args.layout, args.panel, group, column);
-        const RowGroup& of_row = args.x_groups[row * args.groups_stride + group];
-        const int8_t* x = args.x + row * args.stride + group * kGroupInputs;
+        const RowGroup& of_row = args.x[group * args.rows + row];
         int32_t products = 0;
         for (int i = 0; i < kGroupInputs; ++i) {
-          products += (weights.integers[i] - args.layout.offset()) * int32_t{x[i]};
+          products += (weights.integers[i] - args.layout.offset()) * int32_t{of_row.integers[i]};
         }
         sum = std::fma(static_cast<float>(products), weights.scale * of_row.scale, sum);
         if (args.layout.has_minimum()) sum = std::fma(weights.minimum, of_row.scaled_sum, sum);
@@ -205,10 +204,7 @@ WeightGroup LoadGroup(const GroupLayout& layout, const uint8_t* panel, int group
 }
 
 GroupedRows::GroupedRows(int rows, int max_k)
-    : stride_(RowBytes(max_k)),
-      groups_stride_(InputGroups(max_k)),
-      data_(rows * stride_),
-      groups_(rows * groups_stride_ * sizeof(RowGroup)) {}
+    : data_(static_cast<size_t>(rows) * InputGroups(max_k) * sizeof(RowGroup)) {}
 
 const GroupedKernels kPortableGroupedKernels = {"portable", Quantize, Multiply};
 

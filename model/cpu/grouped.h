@@ -82,45 +82,34 @@ void StoreGroup(const GroupLayout& layout, const WeightGroup& weights, int group
                 uint8_t* panel);
 WeightGroup LoadGroup(const GroupLayout& layout, const uint8_t* panel, int group, int column);
 
-// What a product needs of a group of a row's activations beside their integers.
+// A row's activations of a group.
 struct RowGroup {
+  int8_t integers[kGroupInputs] = {};
   float scale = 0;       // NaN where a value is not finite
   float scaled_sum = 0;  // scale · the integers' sum
   int32_t start_4 = 0;   // -8 · the integers' sum
   int32_t start_8 = 0;   // -128 · the integers' sum
 };
 
-// Rows of activations as int8 by group.
-class GroupedRows {
- public:
-  GroupedRows() = default;
-  // Room for `rows` rows of up to `max_k` inputs.
-  GroupedRows(int rows, int max_k);
+inline constexpr int kMaxGroupedRows = 8;
 
-  int8_t* row(int i) { return static_cast<int8_t*>(data_.data()) + i * stride_; }
-  const int8_t* row(int i) const { return static_cast<const int8_t*>(data_.data()) + i * stride_; }
-  RowGroup* groups(int i) { return static_cast<RowGroup*>(groups_.data()) + i * groups_stride_; }
-  const RowGroup* groups(int i) const {
-    return static_cast<const RowGroup*>(groups_.data()) + i * groups_stride_;
-  }
-  size_t stride() const { return stride_; }                // bytes between rows
-  size_t groups_stride() const { return groups_stride_; }  // groups between rows
-
- private:
-  size_t stride_ = 0;
-  size_t groups_stride_ = 0;
-  Buffer data_;
-  Buffer groups_;
+// Rows of a pass that are multiplied together: all, or parts of about equal size.
+struct RowBlock {
+  int begin = 0;
+  int count = 0;  // 1 to kMaxGroupedRows
 };
+inline constexpr int RowBlocks(int rows) { return (rows + kMaxGroupedRows - 1) / kMaxGroupedRows; }
+inline constexpr RowBlock RowBlockAt(int rows, int block) {
+  const int64_t blocks = RowBlocks(rows);
+  const int begin = static_cast<int>(int64_t{rows} * block / blocks);
+  return {begin, static_cast<int>(int64_t{rows} * (block + 1) / blocks) - begin};
+}
 
 struct GroupedArgs {
   GroupLayout layout;
   const uint8_t* panel = nullptr;
-  const int8_t* x = nullptr;  // rows `stride` bytes apart
-  size_t stride = 0;
-  const RowGroup* x_groups = nullptr;  // rows `groups_stride` apart
-  size_t groups_stride = 0;
-  int rows = 0;  // 1 to kMaxGroupedRows
+  const RowGroup* x = nullptr;  // [groups][rows]
+  int rows = 0;                 // 1 to kMaxGroupedRows
   int groups = 0;
 };
 
@@ -128,14 +117,48 @@ struct GroupedArgs {
 struct GroupedKernels {
   const char* name;
 
-  // A row of k floats to whole groups of integers, zeros behind the last input.
-  void (*quantize)(const float* x, int k, int8_t* out, RowGroup* groups);
+  // A row of k floats to whole groups, zeros behind the last input; `stride` groups from one to the next.
+  void (*quantize)(const float* x, int k, RowGroup* groups, int stride);
 
   // out[r][c]: the sum of row r and column c of the panel.
   void (*multiply)(const GroupedArgs& args, float (*out)[32]);
 };
 
-inline constexpr int kMaxGroupedRows = 8;
+// The one with row `row`.
+inline constexpr RowBlock RowBlockOf(int rows, int row) {
+  int block = static_cast<int>(int64_t{row} * RowBlocks(rows) / rows);
+  // Begins are rounded down, so the row may be the next one's.
+  while (block + 1 < RowBlocks(rows) && RowBlockAt(rows, block + 1).begin <= row) ++block;
+  return RowBlockAt(rows, block);
+}
+
+// Rows of activations as int8 by group. Those of a block lie together, group by group, so that a product
+// reads one stream of them.
+class GroupedRows {
+ public:
+  GroupedRows() = default;
+  // Room for `rows` rows of up to `max_k` inputs.
+  GroupedRows(int rows, int max_k);
+
+  // Row `row` of the `rows` of a pass: k floats.
+  void Quantize(const GroupedKernels& kernels, const float* x, int k, int row, int rows) {
+    const RowBlock block = RowBlockOf(rows, row);
+    kernels.quantize(x, k, Begin(InputGroups(k), block) + row - block.begin, block.count);
+  }
+
+  // A block of a pass with `groups` groups, [groups][count].
+  const RowGroup* block(int groups, const RowBlock& block) const {
+    return static_cast<const RowGroup*>(data_.data()) + static_cast<size_t>(block.begin) * groups;
+  }
+  size_t bytes() const { return data_.bytes(); }
+
+ private:
+  RowGroup* Begin(int groups, const RowBlock& block) {
+    return static_cast<RowGroup*>(data_.data()) + static_cast<size_t>(block.begin) * groups;
+  }
+
+  Buffer data_;
+};
 
 extern const GroupedKernels kPortableGroupedKernels;
 #if defined(__x86_64__)

@@ -20,7 +20,7 @@ TANDEM_KERNEL __m256i Round(__m256 x, __m256 inverse) {
 }
 
 // Of one whole group.
-TANDEM_KERNEL void QuantizeGroup(const float* x, int8_t* out, RowGroup* group) {
+TANDEM_KERNEL void QuantizeGroup(const float* x, RowGroup* group) {
   const __m256i size = _mm256_set1_epi32(0x7fffffff);
   __m256 values[4];
   __m256i largest = _mm256_setzero_si256();
@@ -42,7 +42,8 @@ TANDEM_KERNEL void QuantizeGroup(const float* x, int8_t* out, RowGroup* group) {
   const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(parts[0], parts[1]),
                                             _mm256_packs_epi32(parts[2], parts[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(packed, order));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(group->integers),
+                      _mm256_permutevar8x32_epi32(packed, order));
   int32_t sums[8];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), total);
   int32_t sum = 0;
@@ -53,16 +54,15 @@ TANDEM_KERNEL void QuantizeGroup(const float* x, int8_t* out, RowGroup* group) {
   group->start_8 = -128 * sum;
 }
 
-void Quantize(const float* x, int k, int8_t* out, RowGroup* groups) {
-  int group = 0;
-  for (; (group + 1) * kGroupInputs <= k; ++group) {
-    QuantizeGroup(x + group * kGroupInputs, out + group * kGroupInputs, groups + group);
+void Quantize(const float* x, int k, RowGroup* groups, int stride) {
+  int begin = 0;
+  for (; begin + kGroupInputs <= k; begin += kGroupInputs, groups += stride) {
+    QuantizeGroup(x + begin, groups);
   }
-  const int begin = group * kGroupInputs;
   if (begin == k) return;
   float last[kGroupInputs] = {};
   for (int i = begin; i < k; ++i) last[i - begin] = x[i];
-  QuantizeGroup(last, out + begin, groups + group);
+  QuantizeGroup(last, groups);
 }
 
 template <ScaleType kScales>
@@ -84,15 +84,12 @@ TANDEM_KERNEL __m256i Load(const uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-// A group of rows first to first + R - 1 and N eights of columns from `column` on.
+// A group of rows first to first + R - 1, which begin at `rows`, and N eights of columns from `column` on.
 template <Integers kIntegers, ScaleType kScales, int R, int N>
-TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, int first,
-                        int column, float (*out)[32]) {
+TANDEM_KERNEL void Tile(const RowGroup* rows, const uint8_t* at, int first, int column,
+                        float (*out)[32]) {
   constexpr GroupLayout kLayout{kIntegers, kScales};
   const uint8_t* weights = at + kLayout.header_bytes() + 4 * column;
-  const size_t stride = args.stride;
-  const int8_t* x = args.x + first * stride + group * kGroupInputs;
-  const RowGroup* of_rows = args.x_groups + first * args.groups_stride + group;
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i products[R][N];
 #pragma GCC unroll 8
@@ -114,11 +111,13 @@ TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, i
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const __m256i value = Four(x + r * stride + four * 4);
+        const __m256i value = Four(rows[r].integers + four * 4);
 #pragma GCC unroll 4
         for (int j = 0; j < N; ++j) {
           const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_sign_epi8(value, weight[j]));
           products[r][j] = _mm256_add_epi32(products[r][j], _mm256_madd_epi16(pairs, ones));
+          // As in int8_avx2.cc: or GCC keeps sums in memory.
+          asm volatile("" : "+x"(products[r][j]));
         }
       }
     }
@@ -136,13 +135,14 @@ TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, i
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const __m256i of_lower = Four(x + r * stride + pair * 8);
-        const __m256i of_upper = Four(x + r * stride + pair * 8 + 4);
+        const __m256i of_lower = Four(rows[r].integers + pair * 8);
+        const __m256i of_upper = Four(rows[r].integers + pair * 8 + 4);
 #pragma GCC unroll 4
         for (int j = 0; j < N; ++j) {
           const __m256i sum = _mm256_add_epi16(_mm256_maddubs_epi16(lower[j], of_lower),
                                                _mm256_maddubs_epi16(upper[j], of_upper));
           products[r][j] = _mm256_add_epi16(products[r][j], sum);
+          asm volatile("" : "+x"(products[r][j]));
         }
       }
     }
@@ -152,7 +152,7 @@ TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, i
       for (int j = 0; j < N; ++j) {
         products[r][j] = _mm256_madd_epi16(products[r][j], ones);
         if constexpr (kIntegers == Integers::kInt4Centered) {
-          const __m256i start = _mm256_set1_epi32(of_rows[r * args.groups_stride].start_4);
+          const __m256i start = _mm256_set1_epi32(rows[r].start_4);
           products[r][j] = _mm256_add_epi32(products[r][j], start);
         }
       }
@@ -168,7 +168,7 @@ TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, i
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const RowGroup& of_row = of_rows[r * args.groups_stride];
+      const RowGroup& of_row = rows[r];
       float* const place = out[first + r] + eight;
       const __m256 scale = _mm256_mul_ps(scales, _mm256_set1_ps(of_row.scale));
       __m256 sum =
@@ -183,11 +183,10 @@ TANDEM_KERNEL void Tile(const GroupedArgs& args, const uint8_t* at, int group, i
 
 // Rows first to first + R - 1 of a group.
 template <Integers kIntegers, ScaleType kScales, int R>
-TANDEM_KERNEL void GroupRows(const GroupedArgs& args, const uint8_t* at, int group, int first,
-                             float (*out)[32]) {
+TANDEM_KERNEL void GroupRows(const RowGroup* rows, const uint8_t* at, int first, float (*out)[32]) {
   constexpr int kWide = R <= 2 ? 4 : 2;  // more eights would not leave registers
   for (int column = 0; column < 32; column += 8 * kWide) {
-    Tile<kIntegers, kScales, R, kWide>(args, at, group, first, column, out);
+    Tile<kIntegers, kScales, R, kWide>(rows, at, first, column, out);
   }
 }
 
@@ -202,13 +201,14 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
       _mm256_storeu_ps(out[r] + column, _mm256_setzero_ps());
     }
   }
-  for (int group = 0; group < args.groups; ++group, at += kLayout.group_bytes()) {
+  const RowGroup* rows = args.x;
+  for (int group = 0; group < args.groups; ++group, rows += R, at += kLayout.group_bytes()) {
     for (int line = 0; line < kLayout.group_bytes(); line += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + line, _MM_HINT_T0);
     }
-    GroupRows<kIntegers, kScales, kLower>(args, at, group, 0, out);
+    GroupRows<kIntegers, kScales, kLower>(rows, at, 0, out);
     if constexpr (kLower < R) {
-      GroupRows<kIntegers, kScales, R - kLower>(args, at, group, kLower, out);
+      GroupRows<kIntegers, kScales, R - kLower>(rows + kLower, at, kLower, out);
     }
   }
 }

@@ -58,10 +58,8 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
     }
   }
   const uint8_t* panel = args.panel;
-  const int8_t* x = args.x;
-  const size_t stride = args.stride;
-  for (int group = 0; group < args.groups; ++group, x += kGroupInputs) {
-    const RowGroup* const of_rows = args.x_groups + group;
+  const RowGroup* rows = args.x;
+  for (int group = 0; group < args.groups; ++group, rows += R) {
     const uint8_t* weights = panel + kLayout.header_bytes();
     for (int line = 0; line < kLayout.group_bytes(); line += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(panel) + kAhead + line, _MM_HINT_T0);
@@ -69,7 +67,7 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
     __m512i products[R][2];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      products[r][0] = products[r][1] = Start<kIntegers>(of_rows[r * args.groups_stride]);
+      products[r][0] = products[r][1] = Start<kIntegers>(rows[r]);
     }
     if constexpr (kIntegers == Integers::kInt8) {
 #pragma GCC unroll 8
@@ -78,7 +76,7 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
         const __m512i second = _mm512_loadu_si512(weights + four * 128 + 64);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-          const __m512i value = Four(x + r * stride + four * 4);
+          const __m512i value = Four(rows[r].integers + four * 4);
           products[r][0] = _mm512_dpbusd_epi32(products[r][0], first, value);
           products[r][1] = _mm512_dpbusd_epi32(products[r][1], second, value);
         }
@@ -95,13 +93,13 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
         const __m512i second_high = _mm512_and_si512(_mm512_srli_epi32(second, 4), low);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-          const __m512i value = Four(x + r * stride + pair * 8);
+          const __m512i value = Four(rows[r].integers + pair * 8);
           products[r][0] = _mm512_dpbusd_epi32(products[r][0], first_low, value);
           products[r][1] = _mm512_dpbusd_epi32(products[r][1], second_low, value);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-          const __m512i value = Four(x + r * stride + pair * 8 + 4);
+          const __m512i value = Four(rows[r].integers + pair * 8 + 4);
           products[r][0] = _mm512_dpbusd_epi32(products[r][0], first_high, value);
           products[r][1] = _mm512_dpbusd_epi32(products[r][1], second_high, value);
         }
@@ -116,7 +114,7 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
       }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const RowGroup& of_row = of_rows[r * args.groups_stride];
+        const RowGroup& of_row = rows[r];
         float* const place = out[r] + 16 * half;
         __m512 sum;
         if constexpr (kInRegisters) {
@@ -188,8 +186,8 @@ void Multiply(const GroupedArgs& args, float (*out)[32]) {
   }
 }
 
-void Quantize(const float* x, int k, int8_t* out, RowGroup* groups) {
-  kAvx2GroupedKernels.quantize(x, k, out, groups);
+void Quantize(const float* x, int k, RowGroup* groups, int stride) {
+  kAvx2GroupedKernels.quantize(x, k, groups, stride);
 }
 
 }  // namespace

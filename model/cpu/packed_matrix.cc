@@ -337,22 +337,18 @@ void PackedMatrix::MultiplyGrouped(const Kernels& kernels, const GroupedRows& x,
                                    int first, int count, Epilogue epilogue, const float* bias,
                                    float* out, size_t out_stride, int out_columns) const {
   const MultiplyArgs args = Args(first, count, epilogue, bias, out, out_stride, out_columns);
-  const int blocks = (rows + kMaxGroupedRows - 1) / kMaxGroupedRows;
+  GroupedArgs grouped;
+  grouped.groups = InputGroups(k_);
   for (int panel = 0; panel < count; ++panel) {
-    GroupedArgs grouped;
     grouped.panel = GroupedPanelAt(first + panel, &grouped.layout);
-    grouped.stride = x.stride();
-    grouped.groups_stride = x.groups_stride();
-    grouped.groups = InputGroups(k_);
-    for (int b = 0; b < blocks; ++b) {
-      const int begin = static_cast<int>(int64_t{rows} * b / blocks);
-      grouped.rows = static_cast<int>(int64_t{rows} * (b + 1) / blocks) - begin;
-      grouped.x = x.row(begin);
-      grouped.x_groups = x.groups(begin);
+    for (int b = 0; b < RowBlocks(rows); ++b) {
+      const RowBlock block = RowBlockAt(rows, b);
+      grouped.x = x.block(grouped.groups, block);
+      grouped.rows = block.count;
       float sums[kMaxGroupedRows][kPanelColumns];
       kernels.grouped->multiply(grouped, sums);
-      for (int row = 0; row < grouped.rows; ++row) {
-        kernels.store(args, begin + row, panel, sums[row]);
+      for (int row = 0; row < block.count; ++row) {
+        kernels.store(args, block.begin + row, panel, sums[row]);
       }
     }
   }

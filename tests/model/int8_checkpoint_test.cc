@@ -81,11 +81,11 @@ TEST_F(Int8CheckpointTest, WeightsAreTheFilesNumbers) {
   }
 }
 
-// Integers and scales that dtype int8 finds again in the numbers: the same bits, in every product.
-TEST_F(Int8CheckpointTest, IsWhatDtypeInt8MakesOfTheSameNumbers) {
+// Integers and scales that int8 by row finds again in the numbers: the same bits, in every product.
+TEST_F(Int8CheckpointTest, IsWhatInt8ByRowMakesOfTheSameNumbers) {
   Make("llama2", Levels::kOurs);
   const auto filed = LoadAs(int8_.path());
-  const auto rounded = LoadAs(floats_.path(), Dtype::kInt8);
+  const auto rounded = LoadAs(floats_.path(), Dtype::kInt8ByRow);
   const auto logits = AllLogits(*filed, text_, 5);
   const auto expected = AllLogits(*rounded, text_, 12);
   ASSERT_EQ(logits.size(), expected.size());
@@ -135,7 +135,7 @@ TEST_F(Int8CheckpointTest, IsCloseToTheSameNumbersInFloatingPoint) {
   }
   EXPECT_NE(filed->info().numerics_id, floats->info().numerics_id);
   const auto whole = LoadAs(int8_.path(), Dtype::kInt8);
-  EXPECT_NE(filed->info().numerics_id, whole->info().numerics_id) << "the output is int8, too";
+  EXPECT_NE(filed->info().numerics_id, whole->info().numerics_id) << "the output is int8 by group";
   EXPECT_FALSE(SameBits(AllLogits(*whole, text_, 12)[3], logits[3]));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "model/offload.h"
 #include "tests/model/support.h"
@@ -113,10 +114,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Held{"llama3", Dtype::kInt8}, Held{"gqa_odd", Dtype::kInt8},
                       Held{"biases", Dtype::kInt8}, Held{"gqa_odd", Dtype::kAuto, kBf16Cache},
                       Held{"llama3", Dtype::kInt8, kBf16Cache}, Held{"llama3", Dtype::kInt4},
-                      Held{"gqa_odd", Dtype::kInt4}, Held{"biases", Dtype::kInt4}),
+                      Held{"gqa_odd", Dtype::kInt4}, Held{"biases", Dtype::kInt4},
+                      Held{"llama3", Dtype::kInt8ByRow}, Held{"gqa_odd", Dtype::kInt8ByRow},
+                      Held{"biases", Dtype::kInt8ByRow}),
     [](const auto& info) {
-      return info.param.variant + "_" + DtypeName(info.param.dtype) +
-             (info.param.cache == kBf16Cache ? "_cache_bf16" : "");
+      const std::string name = info.param.variant + "_" + DtypeName(info.param.dtype) +
+                               (info.param.cache == kBf16Cache ? "_cache_bf16" : "");
+      return absl::StrReplaceAll(name, {{"-", "_"}});
     });
 
 // Widening in registers is exact: half the memory, the same bits.
@@ -218,9 +222,9 @@ TEST(HeldAs, ACacheInBf16IsNearFp32) {
 
 // Rounds of five rows and of one, rolled back: what the first ones needed is kept.
 TEST(SteadySteps, AllocateNothing) {
-  for (const Held& held :
-       {Held{"llama2"}, Held{"gemma3"}, Held{"gqa_odd", Dtype::kInt8},
-        Held{"gqa_odd", Dtype::kInt4}, Held{"gpt2"}, Held{"llama3", Dtype::kAuto, kBf16Cache}}) {
+  for (const Held& held : {Held{"llama2"}, Held{"gemma3"}, Held{"gqa_odd", Dtype::kInt8},
+                           Held{"gqa_odd", Dtype::kInt4}, Held{"gqa_odd", Dtype::kInt8ByRow},
+                           Held{"gpt2"}, Held{"llama3", Dtype::kAuto, kBf16Cache}}) {
     auto model = Model(held, /*threads=*/2);
     auto cache = *model->NewCache(kLength);
     const std::vector<uint32_t> tokens = {1, 5, 9, 3, 2};

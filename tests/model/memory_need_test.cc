@@ -49,7 +49,7 @@ class MemoryNeedTest : public ::testing::TestWithParam<Dtype> {};
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, MemoryNeedTest,
                          ::testing::Values(Dtype::kAuto, Dtype::kFloat32, Dtype::kBfloat16,
-                                           Dtype::kInt4),
+                                           Dtype::kInt8, Dtype::kInt4),
                          [](const auto& info) { return std::string(DtypeName(info.param)); });
 
 TEST_P(MemoryNeedTest, IsWhatTheLoaderTakes) {
@@ -177,9 +177,9 @@ TEST(MemoryNeed, CountsTheActivationsOfAPass) {
   const auto config = ReadConfig(directory);
   ASSERT_TRUE(config.ok());
   int64_t of_floats = 0;
-  for (const Dtype dtype : {Dtype::kAuto, Dtype::kInt8, Dtype::kInt4}) {
-    const Activations activations(config->spec, kRows, /*members=*/1, dtype == Dtype::kInt8,
-                                  dtype == Dtype::kInt4);
+  for (const Dtype dtype : {Dtype::kAuto, Dtype::kInt8, Dtype::kInt8ByRow}) {
+    const Activations activations(config->spec, kRows, /*members=*/1, dtype == Dtype::kInt8ByRow,
+                                  dtype == Dtype::kInt8);
     int64_t row_bytes = 0;
     for (const RowBuffer* rows : {&activations.residual, &activations.normed, &activations.qkv,
                                   &activations.attended, &activations.inner, &activations.logits}) {
@@ -188,8 +188,7 @@ TEST(MemoryNeed, CountsTheActivationsOfAPass) {
     // Integers, and what is held of them beside.
     int64_t int8_bytes = static_cast<int64_t>(activations.quantized.stride());
     if (int8_bytes > 0) int8_bytes += sizeof(float) + sizeof(int32_t);
-    int8_bytes += static_cast<int64_t>(activations.grouped.stride() +
-                                       activations.grouped.groups_stride() * sizeof(cpu::RowGroup));
+    int8_bytes += static_cast<int64_t>(activations.grouped.bytes()) / kRows;
     row_bytes += int8_bytes;
     const process::MemoryPart need = NeedOf(directory, dtype)[2];
     EXPECT_EQ(need.name, "activations");

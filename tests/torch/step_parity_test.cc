@@ -140,7 +140,7 @@ TEST(StepParityTest, WholeNumbersAreNearTheDecoders) {
     auto torch = LoadTorch(GoldenDirectory(variant), {ComputeType::kInt8});
     ASSERT_NE(torch, nullptr);
     EXPECT_THAT(torch->info().numerics_id, HasSubstr("/int8/"));
-    auto decoder = LoadDecoder(GoldenDirectory(variant), model::Dtype::kInt8);
+    auto decoder = LoadDecoder(GoldenDirectory(variant), model::Dtype::kInt8ByRow);
     std::mt19937 random(2);
     const auto tokens = RandomTokens(random, 24, torch->info().vocabulary_size);
     EXPECT_LT(DeviationFromDecoder(*torch, *decoder, tokens), 0.05) << variant;
@@ -184,7 +184,7 @@ TEST(StepParityTest, AProductOfWholeNumbersHasTheDecodersBits) {
   std::vector<uint32_t> tokens(torch->info().vocabulary_size);
   std::iota(tokens.begin(), tokens.end(), 0);
   EXPECT_EQ(AllLogits(*torch, tokens, 40),
-            AllLogits(*LoadDecoder(directory.path(), model::Dtype::kInt8), tokens, 40));
+            AllLogits(*LoadDecoder(directory.path(), model::Dtype::kInt8ByRow), tokens, 40));
 }
 
 TEST(StepParityTest, GreedyIdsOfTheDemoModelsEqualTheDecoders) {

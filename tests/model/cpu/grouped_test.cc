@@ -32,21 +32,35 @@ std::string Name(const GroupLayout& layout) {
 
 float Half(float value) { return FromFloat16(ToFloat16(value)); }
 
-// Rows by group, padded to whole groups.
+// Rows by group, each a block of its own, or all of a pass.
 struct Rows {
   Rows(const GroupedKernels& kernels, const std::vector<float>& x, int k)
-      : k(k), grouped(static_cast<int>(x.size()) / k, k) {
-    for (int row = 0; row < static_cast<int>(x.size()) / k; ++row) {
-      std::memset(grouped.row(row), 99, InputGroups(k) * kGroupInputs);
-      kernels.quantize(&x[static_cast<size_t>(row) * k], k, grouped.row(row), grouped.groups(row));
+      : k(k), count(static_cast<int>(x.size()) / k) {
+    for (int row = 0; row < count; ++row) {
+      std::vector<RowGroup>& groups = each.emplace_back(InputGroups(k));
+      for (RowGroup& group : groups) std::memset(group.integers, 99, sizeof(group.integers));
+      kernels.quantize(&x[static_cast<size_t>(row) * k], k, groups.data(), 1);
     }
   }
+  const RowGroup& group(int row, int group) const { return each[row][group]; }
+  int integer(int row, int i) const {
+    return each[row][i / kGroupInputs].integers[i % kGroupInputs];
+  }
   float value(int row, int i) const {
-    return static_cast<float>(grouped.row(row)[i]) * grouped.groups(row)[i / kGroupInputs].scale;
+    return static_cast<float>(integer(row, i)) * group(row, i / kGroupInputs).scale;
+  }
+  // The first `rows` as one block.
+  std::vector<RowGroup> Block(int rows) const {
+    std::vector<RowGroup> block;
+    for (int group = 0; group < InputGroups(k); ++group) {
+      for (int row = 0; row < rows; ++row) block.push_back(each[row][group]);
+    }
+    return block;
   }
 
   int k;
-  GroupedRows grouped;
+  int count;
+  std::vector<std::vector<RowGroup>> each;
 };
 
 // A panel of random weights, [column][group].
@@ -80,16 +94,9 @@ struct Panel {
     }
   }
 
-  std::vector<float> Multiply(const GroupedKernels& kernels, const Rows& x, int first,
-                              int rows) const {
-    const GroupedArgs args{layout,
-                           bytes.data(),
-                           x.grouped.row(first),
-                           x.grouped.stride(),
-                           x.grouped.groups(first),
-                           x.grouped.groups_stride(),
-                           rows,
-                           groups};
+  std::vector<float> Multiply(const GroupedKernels& kernels, const Rows& x, int rows) const {
+    const std::vector<RowGroup> block = x.Block(rows);
+    const GroupedArgs args{layout, bytes.data(), block.data(), rows, groups};
     float out[kMaxGroupedRows][32];
     kernels.multiply(args, out);
     return {out[0], out[0] + 32 * rows};
@@ -109,11 +116,11 @@ float Defined(const Panel& panel, const Rows& x, int row, int column) {
     int64_t products = 0;
     int64_t activations = 0;
     for (int i = 0; i < kGroupInputs; ++i) {
-      const int64_t value = x.grouped.row(row)[group * kGroupInputs + i];
+      const int64_t value = x.integer(row, group * kGroupInputs + i);
       products += (weights.integers[i] - panel.layout.offset()) * value;
       activations += value;
     }
-    const float scale = x.grouped.groups(row)[group].scale;
+    const float scale = x.group(row, group).scale;
     sum = std::fma(static_cast<float>(products), weights.scale * scale, sum);
     if (panel.layout.has_minimum()) {
       sum = std::fma(weights.minimum, scale * static_cast<float>(activations), sum);
@@ -133,13 +140,13 @@ TEST(GroupedQuantize, IsTheNearestIntegerOfTheGroupsScale) {
       const int end = std::min(k, begin + kGroupInputs);
       float largest = 0;
       for (int i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-      const RowGroup& of = rows.grouped.groups(0)[group];
+      const RowGroup& of = rows.group(0, group);
       EXPECT_EQ(of.scale, largest / 127.0f);
       int sum = 0;
       for (int i = begin; i < begin + kGroupInputs; ++i) {
         const double exact = i < end ? static_cast<double>(x[i]) * (127.0f / largest) : 0.0;
-        ASSERT_EQ(rows.grouped.row(0)[i], std::nearbyint(exact)) << i;
-        sum += rows.grouped.row(0)[i];
+        ASSERT_EQ(rows.integer(0, i), std::nearbyint(exact)) << i;
+        sum += rows.integer(0, i);
       }
       EXPECT_EQ(of.scaled_sum, of.scale * static_cast<float>(sum));
       EXPECT_EQ(of.start_4, -8 * sum);
@@ -170,9 +177,9 @@ TEST(GroupedQuantize, TheSameOnEveryInstructionSet) {
       const Rows rows(*kernels->grouped, x, k);
       for (int group = 0; group < InputGroups(k); ++group) {
         const int begin = group * kGroupInputs;
-        const RowGroup& of = rows.grouped.groups(0)[group];
-        const RowGroup& as = wanted.grouped.groups(0)[group];
-        ASSERT_EQ(std::memcmp(rows.grouped.row(0) + begin, wanted.grouped.row(0) + begin, 32), 0)
+        const RowGroup& of = rows.group(0, group);
+        const RowGroup& as = wanted.group(0, group);
+        ASSERT_EQ(std::memcmp(of.integers, as.integers, sizeof(of.integers)), 0)
             << kernels->grouped->name;
         ASSERT_EQ(of.start_4, as.start_4);
         ASSERT_EQ(of.start_8, as.start_8);
@@ -194,7 +201,7 @@ TEST(GroupedMultiply, IsWhatTheHeaderDefinesOnEveryInstructionSet) {
       const Rows x(kPortableGroupedKernels, Normal(random, kMaxGroupedRows * k), k);
       for (const Kernels* kernels : SupportedKernels()) {
         for (int rows = 1; rows <= kMaxGroupedRows; ++rows) {
-          const std::vector<float> out = panel.Multiply(*kernels->grouped, x, 0, rows);
+          const std::vector<float> out = panel.Multiply(*kernels->grouped, x, rows);
           for (int i = 0; i < rows * 32; ++i) {
             ASSERT_EQ(out[i], Defined(panel, x, i / 32, i % 32))
                 << Name(layout) << ", " << kernels->grouped->name << ", " << rows << " rows";
@@ -219,9 +226,9 @@ TEST(GroupedMultiply, TheLargestSumsFit) {
         }
         panel.Store();
         const Rows x(kPortableGroupedKernels, std::vector<float>(64, value), 64);
-        ASSERT_EQ(std::abs(x.grouped.row(0)[0]), 127);
+        ASSERT_EQ(std::abs(x.integer(0, 0)), 127);
         for (const Kernels* kernels : SupportedKernels()) {
-          const std::vector<float> out = panel.Multiply(*kernels->grouped, x, 0, 1);
+          const std::vector<float> out = panel.Multiply(*kernels->grouped, x, 1);
           for (int i = 0; i < 32; ++i) ASSERT_EQ(out[i], Defined(panel, x, 0, i)) << Name(layout);
         }
       }
@@ -234,7 +241,7 @@ TEST(GroupedMultiply, TheLargestSumsFit) {
 double Deviation(const Panel& panel, const std::vector<std::vector<float>>& weights, const Rows& x,
                  const GroupedKernels& kernels) {
   double largest = 0;
-  const std::vector<float> out = panel.Multiply(kernels, x, 0, 1);
+  const std::vector<float> out = panel.Multiply(kernels, x, 1);
   for (int column = 0; column < 32; ++column) {
     double exact = 0;
     double size = 0;
@@ -416,13 +423,16 @@ struct Problem {
 
   std::vector<float> Run(const Kernels& kernels, const std::vector<float>& x, int rows,
                          Epilogue epilogue, int columns) const {
-    const Rows quantized(*kernels.grouped, x, k);
+    GroupedRows quantized(rows, k);
+    for (int row = 0; row < rows; ++row) {
+      quantized.Quantize(*kernels.grouped, &x[static_cast<size_t>(row) * k], k, row, rows);
+    }
     std::vector<float> out(static_cast<size_t>(rows) * columns, 0.25f);
     // In two parts, as two threads take them.
     const int first = matrix.panels() / 2;
     for (const auto& [begin, count] :
          {std::pair(0, first), std::pair(first, matrix.panels() - first)}) {
-      matrix.MultiplyGrouped(kernels, quantized.grouped, rows, begin, count, epilogue, bias.data(),
+      matrix.MultiplyGrouped(kernels, quantized, rows, begin, count, epilogue, bias.data(),
                              out.data(), columns, columns);
     }
     return out;
