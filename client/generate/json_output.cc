@@ -64,10 +64,6 @@ JsonObject PromptJson(const v1::PromptLogprobs& prompt) {
 }
 
 JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completion_tokens) {
-  JsonObject causes;
-  for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
-    causes.Set(caused.cause(), caused.rounds());
-  }
   v1::Last last;
   *last.mutable_speculation() = record;
   last.mutable_usage()->set_completion_tokens(completion_tokens);
@@ -80,7 +76,7 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"rejected_rounds", record.rejected_rounds()},
                      {"alpha_hat", AlphaHat(record)},
                      {"tokens_per_target_pass", TokensPerPass(last)},
-                     {"rounds_without_draft", causes},
+                     {"rounds_without_draft", messages::CausesJson(record.rounds_without_draft())},
                      {"draft_reconnections", record.draft_reconnections()},
                      {"target_replays", record.target_replays()},
                      {"one_hot_blocks", record.one_hot_blocks()},
@@ -89,6 +85,9 @@ JsonObject SpeculationJson(const v1::AcceptanceRecord& record, uint32_t completi
                      {"batch_rows", record.batch_rows()},
                      {"batch_sequences", record.batch_sequences()},
                      {"mean_batch", MeanBatch(record)}};
+  if (record.prepared_rounds_size() > 0) {
+    json.Set("prepared_rounds", messages::CausesJson(record.prepared_rounds()));
+  }
   if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
   if (record.drafters_size() > 0) json.Set("drafters", messages::DraftersJson(record));
   return json;
@@ -113,6 +112,7 @@ JsonObject RoundJson(const v1::RoundRecord& round) {
                      {"pass_rows", round.pass_rows()},
                      {"pass_sequences", round.pass_sequences()}};
   if (!round.cause().empty()) json.Set("cause", round.cause());
+  if (!round.prepared().empty()) json.Set("prepared", round.prepared());
   if (round.has_chosen_draft_tokens()) {
     json.Set("chosen_draft_tokens", round.chosen_draft_tokens());
     if (round.chosen_draft_nodes() > 0) json.Set("chosen_draft_nodes", round.chosen_draft_nodes());

@@ -135,6 +135,11 @@ std::string Summary(const Outcome& outcome) {
     absl::StrAppend(&causes, causes.empty() ? "" : ", ", caused.cause(), " ", caused.rounds());
   }
   if (!causes.empty()) absl::StrAppend(&text, "  rounds without a draft: ", causes, "\n");
+  std::string prepared;
+  for (const v1::CausedRounds& use : record.prepared_rounds()) {
+    absl::StrAppend(&prepared, prepared.empty() ? "" : ", ", use.cause(), " ", use.rounds());
+  }
+  if (!prepared.empty()) absl::StrAppend(&text, "  prepared blocks: ", prepared, "\n");
   if (record.draft_reconnections() > 0 || record.target_replays() > 0) {
     absl::StrAppendFormat(&text, "  draft reconnections %d, target replays %d\n",
                           record.draft_reconnections(), record.target_replays());

@@ -86,6 +86,9 @@ std::string TokensCell(const v1::RoundRecord& round, const TerminalStyle& style)
                   Paint(kDim, Repeat(marks.cut, round.accepted_tokens() - Kept(round)), style),
                   Paint(kDim, Repeat(marks.rejected, Rejected(round)), style));
   if (HasOwnToken(round)) absl::StrAppend(&text, Paint(kBold, marks.own, style));
+  if (!round.prepared().empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", Paint(kDim, round.prepared(), style));
+  }
   if (round.cause().empty()) return text;
   return absl::StrCat(text, text.empty() ? "" : " ", Paint(kDim, round.cause(), style));
 }

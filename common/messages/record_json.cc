@@ -9,14 +9,6 @@ using base::JsonText;
 
 namespace {
 
-// Rounds by their cause.
-template <typename Rounds>
-JsonObject CausesJson(const Rounds& all) {
-  JsonObject json;
-  for (const v1::CausedRounds& caused : all) json.Set(caused.cause(), caused.rounds());
-  return json;
-}
-
 JsonObject DrafterJson(const v1::DrafterRecord& one) {
   return JsonObject({{"drafter", one.drafter()},
                      {"rounds", one.rounds()},
@@ -28,6 +20,12 @@ JsonObject DrafterJson(const v1::DrafterRecord& one) {
 }
 
 }  // namespace
+
+JsonObject CausesJson(const google::protobuf::RepeatedPtrField<v1::CausedRounds>& all) {
+  JsonObject json;
+  for (const v1::CausedRounds& caused : all) json.Set(caused.cause(), caused.rounds());
+  return json;
+}
 
 JsonObject LengthJson(const v1::LengthRecord& length) {
   JsonObject json({{"chosen_histogram", JsonText::Array(length.chosen_histogram())},

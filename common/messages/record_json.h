@@ -6,6 +6,8 @@
 
 namespace tandem::messages {
 
+// Rounds by their cause.
+base::JsonObject CausesJson(const google::protobuf::RepeatedPtrField<v1::CausedRounds>& all);
 // What the length policy chose: how often each length, why it chose 0, and its estimates, where it
 // has any.
 base::JsonObject LengthJson(const v1::LengthRecord& length);

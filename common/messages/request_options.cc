@@ -46,6 +46,9 @@ const RequestOption kOptions[] = {
     {"speculation.draft_min_confidence", {0, 1}, "draft-min-confidence", "tandem.draft_min_confidence",
      "a chain ends behind the candidate at which the chance that all so far are accepted is below "
      "it; 0 = none does; rules greedy and coupled; when absent --draft-tokens=auto chooses it"},
+    {"speculation.prepare", {0, 16}, "prepare", "tandem.prepare",
+     "outcomes of a round for which the draft prepares the next block while the target verifies; 0 = none; "
+     "rules greedy and coupled, chains alone. Default: 0"},
     {"speculation.drafter", {}, "drafter", "tandem.drafter",
      "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
      "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all of them: "
@@ -234,12 +237,21 @@ absl::Status CheckSpeculation(const v1::GenerateRequest& request) {
                  "\", and speculation.drafters is given too: leave one of them out");
   }
   for (const char* path : {"speculation.draft_temperature", "speculation.draft_nodes",
-                           "speculation.draft_min_confidence"}) {
+                           "speculation.draft_min_confidence", "speculation.prepare"}) {
     const std::optional<double> value = NumberIn(OptionAt(path), request);
     const bool asks = value > 0.0 || (value == 0.0 && options.has_draft_temperature());
     if (!asks || !is_fixed || options.fixed() > 0) continue;
     return Wrong(path, " is ", *value,
                  ", but speculation.fixed is 0: there is no draft; leave one of them out");
+  }
+  if (options.prepare() > 0 && options.draft_nodes() > 0) {
+    return Wrong("speculation.prepare is ", options.prepare(), ", and speculation.draft_nodes is ",
+                 options.draft_nodes(), ": chains alone are prepared; leave one of them out");
+  }
+  if (options.prepare() > 0 && options.draft_min_confidence() > 0) {
+    return Wrong("speculation.prepare is ", options.prepare(),
+                 ", and speculation.draft_min_confidence is ", options.draft_min_confidence(),
+                 ": prepared blocks have a fixed length; leave one of them out");
   }
   if (options.draft_min_confidence() > 0 && options.draft_nodes() > 0) {
     return Wrong("speculation.draft_min_confidence is ", options.draft_min_confidence(),

@@ -40,6 +40,7 @@ class Acceptor {
   void Record(const CandidateTree& block, const acceptance::Decision& decision,
               std::optional<PlainCause> cause, bool one_hot, Pass pass);
 
+  void RecordPrepared(PreparedUse use) { ++counts_.prepared_rounds[static_cast<int>(use)]; }
   // Adds what the length policy chose for a round to the record.
   void RecordChoice(const LengthChoice& choice);
   // Adds a round to what its drafter did. The round has a drafter and is decided.

@@ -118,6 +118,7 @@ bool DraftLink::Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Du
   advance.max_draft_tokens = wanted.max_draft_tokens;
   advance.max_nodes = wanted.max_nodes;
   if (limits_.ends_by_confidence) advance.min_confidence = wanted.min_confidence;
+  if (limits_.prepares) advance.max_outcomes = wanted.max_outcomes;
   advance.wanted_within = wanted_within;
   told_ = committed_.size();
   const uint32_t fresh = round_ == 1 ? told_ : tokens;  // the draft may not have read any of it yet
@@ -133,6 +134,12 @@ bool DraftLink::Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Du
 void DraftLink::Submitted(const CandidateTree& block) {
   if (state_ != State::kReady) return;
   session_->Submitted(block.id, static_cast<uint32_t>(block.tokens.size()));
+}
+
+void DraftLink::TookPrepared() {
+  TANDEM_CHECK(state_ == State::kReady);
+  told_ = committed_.size();
+  outcome_.reset();
 }
 
 void DraftLink::Decided(const BlockOutcome& outcome) {

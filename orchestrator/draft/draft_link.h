@@ -77,6 +77,7 @@ class DraftLink {
     uint32_t max_draft_tokens = 1;  // on one path; at least 1
     uint32_t max_nodes = 0;         // of a tree; 0: a chain
     double min_confidence = 0;      // draft.proto, Shape
+    uint32_t max_outcomes = 0;      // that the draft is to prepare blocks for
   };
 
   // Call in kReady. Sends an Advance for a block to be drafted within `wanted_within`. `wait` is how long the
@@ -85,6 +86,8 @@ class DraftLink {
   bool Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Duration wait);
   // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);
+  // A block that it has prepared is the next round's. So it knows the committed tokens, once Submitted tells it.
+  void TookPrepared();
   // Notes how a block of this draft was decided. The next Advance carries it.
   void Decided(const BlockOutcome& outcome);
   // Notes that the draft holds at most the first `tokens` tokens that it was told.

@@ -19,6 +19,8 @@ namespace tandem::orchestrator {
 
 using speculation::PrefixDelta;
 
+inline constexpr uint32_t kMaxOutcomes = 16;  // of a block, that blocks are prepared for
+
 // How the last verified block of this draft was decided.
 struct BlockOutcome {
   base::BlockId block_id{};
@@ -44,6 +46,7 @@ struct DraftAdvance {
   uint32_t max_draft_tokens = 0;  // at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain
   double min_confidence = 0;      // draft.proto, Shape
+  uint32_t max_outcomes = 0;      // to prepare blocks for, at most kMaxOutcomes
   absl::Duration wanted_within;
   std::optional<telemetry::SpanContext> trace;  // absent: not sampled
 };
@@ -71,6 +74,8 @@ class DraftSession {
   // Call after OnDraftOpened, and not while an Advance is unanswered. OnBlock or OnDraftLost
   // answers it.
   virtual void Advance(const DraftAdvance& advance) = 0;
+  // The block went to verification, cut to its first `nodes` tokens. Of one that was prepared: its assumption
+  // has come true, so the draft knows the tokens up to it.
   virtual void Submitted(base::BlockId block_id, uint32_t nodes) = 0;
   virtual void Close() = 0;  // the attempt has no events after it
   // Closes the attempt because its draft was of no use. `at_least` is how long the draft asks to be
@@ -112,6 +117,15 @@ struct DraftLimits {
   std::string draft = {};           // for who watches
   uint32_t max_nodes = 0;           // of the trees that it drafts for this request; 0: chains alone
   bool ends_by_confidence = false;  // it takes DraftAdvance::min_confidence
+  bool prepares = false;            // it takes DraftAdvance::max_outcomes
+};
+
+// A block that the draft made before it was asked, for one outcome of its block `base` (draft.proto, Assumption).
+struct PreparedBlock {
+  base::BlockId base{};
+  uint32_t node = 0;  // of `base`, at which acceptance is assumed to end; 0: the root
+  uint32_t next_token = 0;
+  CandidateTree block;  // as it was sent, well formed or not
 };
 
 class DraftEvents {
@@ -119,6 +133,8 @@ class DraftEvents {
   virtual ~DraftEvents() = default;
   virtual void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) = 0;
   virtual void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) = 0;
+  // Comes at any time after OnDraftOpened, and answers nothing.
+  virtual void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) = 0;
   virtual void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) = 0;
 };
 

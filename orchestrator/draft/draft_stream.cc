@@ -153,17 +153,22 @@ void DraftClient::Stream::OnChecked(const v1::Welcome& welcome, absl::Status fit
   *request.mutable_open() = ToWire(kSequence, open_);
   open_ = {};
   Send(std::move(request));
+  const bool prepares = Offers(welcome, messages::kFeatureOutcomes);
   {
     concurrency::MutexLock lock(mutex_);
     opened_ = true;
-    wants_submitted_ = Offers(welcome, messages::kFeatureOutcomes);
+    wants_submitted_ = prepares;
   }
   events->OnDraftOpened(attempt_,
                         {limits.max_draft_tokens(), limits.context_length(), client_->peer_.address,
-                         max_nodes, Offers(welcome, messages::kFeatureConfidence)});
+                         max_nodes, Offers(welcome, messages::kFeatureConfidence), prepares});
 }
 
 void DraftClient::Stream::OnBlock(const internal::v1::Block& block) {
+  if (IsPrepared(block)) {
+    if (auto events = Events()) events->OnPrepared(attempt_, PreparedFromWire(block));
+    return;
+  }
   {
     concurrency::MutexLock lock(mutex_);
     unanswered_ = false;

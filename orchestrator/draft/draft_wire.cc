@@ -62,6 +62,7 @@ internal::v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& adva
   wire.mutable_shape()->set_max_draft_tokens(advance.max_draft_tokens);
   wire.mutable_shape()->set_max_nodes(advance.max_nodes);
   wire.mutable_shape()->set_min_confidence(static_cast<float>(advance.min_confidence));
+  wire.mutable_shape()->set_max_outcomes(advance.max_outcomes);
   wire.mutable_shape()->set_wanted_within_us(
       std::max<int64_t>(1, absl::ToInt64Microseconds(advance.wanted_within)));
   if (advance.trace.has_value()) *wire.mutable_trace() = messages::ToWire(*advance.trace);
@@ -75,6 +76,17 @@ internal::v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId
   wire.mutable_block_id()->set_value(base::Number(block_id));
   wire.set_nodes(nodes);
   return wire;
+}
+
+bool IsPrepared(const internal::v1::Block& block) {
+  return block.has_assumes() && !block.final() && block.status() == internal::v1::STATUS_OK;
+}
+
+PreparedBlock PreparedFromWire(const internal::v1::Block& block) {
+  return {.base = base::BlockId{block.assumes().block_id().value()},
+          .node = block.assumes().node(),
+          .next_token = block.assumes().next_token(),
+          .block = speculation::FromWire(block)};
 }
 
 DraftReplyBlock FromWire(const internal::v1::Block& block) {

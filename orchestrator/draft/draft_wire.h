@@ -14,5 +14,8 @@ internal::v1::Advance ToWire(base::SequenceId sequence, const DraftAdvance& adva
 internal::v1::Submitted SubmittedToWire(base::SequenceId sequence, base::BlockId block_id,
                                         uint32_t nodes);
 DraftReplyBlock FromWire(const internal::v1::Block& block);
+// Whether it was made in advance, and answers no Advance.
+bool IsPrepared(const internal::v1::Block& block);
+PreparedBlock PreparedFromWire(const internal::v1::Block& block);
 
 }  // namespace tandem::orchestrator

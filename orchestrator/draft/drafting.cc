@@ -28,12 +28,14 @@ Drafting::Drafting(const SampleRequest& request, const LoopOptions& options,
 
 void Drafting::Close() {
   link_.Close();
+  prepared_.Clear();
   timers_.Cancel(LoopTimer::kDraftDeadline);
   waiting_ = false;
 }
 
 std::optional<Drafted> Drafting::Ask(const DraftLink::Wanted& wanted, absl::Duration wait) {
   TANDEM_CHECK(wanted.max_draft_tokens > 0 && !waiting_);
+  if (auto prepared = TakePrepared(wanted)) return prepared;
   link_.GiveUpIfSilent();
   if (const auto cause = link_.absent()) return Without(*cause);
   const bool opens = link_.state() == DraftLink::State::kOpening;
@@ -46,6 +48,30 @@ std::optional<Drafted> Drafting::Ask(const DraftLink::Wanted& wanted, absl::Dura
   deadline_ = clock_.Now() + wait;
   timers_.Set(LoopTimer::kDraftDeadline, wait);
   return opens ? std::nullopt : SendAdvance();
+}
+
+std::optional<Drafted> Drafting::TakePrepared(const DraftLink::Wanted& wanted) {
+  PreparedBlocks::Taken taken = prepared_.Take(committed_.size());
+  const bool may = wanted.max_outcomes > 0 && link_.state() == DraftLink::State::kReady;
+  prepared_use_ = may ? taken.use : PreparedUse::kNone;
+  if (prepared_use_ != PreparedUse::kHit) return std::nullopt;
+  link_.TookPrepared();
+  taken.block.Truncate(std::min<size_t>(taken.block.size(), wanted.max_draft_tokens));
+  return Drafted{std::move(taken.block), std::nullopt};
+}
+
+void Drafting::Submitted(const CandidateTree& block) {
+  prepared_.Begin(block.id, committed_.size());
+  link_.Submitted(block);
+}
+
+void Drafting::Decided(const BlockOutcome& outcome) {
+  prepared_.Decided(outcome);
+  link_.Decided(outcome);
+}
+
+void Drafting::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
+  if (attempt == link_.attempt()) prepared_.Add(std::move(prepared));
 }
 
 // Returns an answer if the draft's context has no room for a candidate although the target's has.
@@ -64,7 +90,8 @@ std::optional<Drafted> Drafting::SendAdvance() {
       std::max(left - std::min(on_the_way_, left / 2), absl::Microseconds(1));
   asked_ = {.max_draft_tokens = max,
             .max_nodes = std::min(wanted_.max_nodes, limits.max_nodes),
-            .min_confidence = wanted_.min_confidence};
+            .min_confidence = wanted_.min_confidence,
+            .max_outcomes = wanted_.max_outcomes};
   if (!link_.Ask(asked_, wanted_within, left)) return Answer(Without(PlainCause::kPolicyZero));
   return std::nullopt;
 }
@@ -76,6 +103,7 @@ void Drafting::Refused() {
 
 std::optional<Drafted> Drafting::OnOpened(base::DraftAttempt attempt, const DraftLimits& limits) {
   if (!link_.OnOpened(attempt, limits)) return std::nullopt;
+  prepared_.Clear();  // ids of blocks begin anew
   return waiting_ ? SendAdvance() : std::nullopt;
 }
 

@@ -7,6 +7,8 @@
 // sixteenth, until an answer is in time again. So a draft that is too slow for the moment costs
 // less and less. A block that comes while nobody waits is dropped whole. Time alone decides that,
 // never the block's content, so the output's distribution does not change.
+//
+// A block that the draft has prepared for the last verdict (prepared_blocks.h) is there at once: then nobody is asked.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_link.h"
 #include "orchestrator/draft/draft_session.h"
+#include "orchestrator/draft/prepared_blocks.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
@@ -56,14 +59,18 @@ class Drafting {
   // wait for. Otherwise an event returns it within `wait`.
   std::optional<Drafted> Ask(const DraftLink::Wanted& wanted, absl::Duration wait);
 
-  void Submitted(const CandidateTree& block) { link_.Submitted(block); }
+  // `block` goes to verification, after the committed tokens.
+  void Submitted(const CandidateTree& block);
+  // Whether the last block that was asked for had been prepared.
+  PreparedUse prepared() const { return prepared_use_; }
   // The target took the block as none. The draft is opened again after a while.
   void Refused();
   // Notes how the block was decided. The next Advance carries it.
-  void Decided(const BlockOutcome& outcome) { link_.Decided(outcome); }
+  void Decided(const BlockOutcome& outcome);
 
   std::optional<Drafted> OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);
   std::optional<Drafted> OnBlock(base::DraftAttempt attempt, DraftReplyBlock reply);
+  void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared);
   std::optional<Drafted> OnLost(base::DraftAttempt attempt, DraftLoss loss);
   std::optional<Drafted> OnDeadline();
   void OnReopen() { link_.OnReopen(); }
@@ -76,6 +83,7 @@ class Drafting {
   bool is_known() const { return link_.was_opened(); }
 
  private:
+  std::optional<Drafted> TakePrepared(const DraftLink::Wanted& wanted);
   std::optional<Drafted> SendAdvance();
   Drafted Judge(DraftReplyBlock reply);
   bool FitsShape(const CandidateTree& block) const;
@@ -89,6 +97,8 @@ class Drafting {
   const concurrency::Clock& clock_;
 
   DraftLink link_;
+  PreparedBlocks prepared_;  // by the link's present attempt
+  PreparedUse prepared_use_ = PreparedUse::kNone;
   bool waiting_ = false;
   base::DraftAttempt late_attempt_{};  // that a round waited for in vain to be opened
   double patience_ = 1;                // share of the wait that is granted

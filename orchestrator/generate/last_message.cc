@@ -34,6 +34,7 @@ void Add(const AcceptanceCounts& counts, AcceptanceCounts& sum) {
   for (size_t i = 0; i < counts.drafters.size(); ++i) sum.drafters[i] += counts.drafters[i];
   sum.rejected_rounds += counts.rejected_rounds;
   for (int i = 0; i < kPlainCauses; ++i) sum.plain_rounds[i] += counts.plain_rounds[i];
+  for (int i = 0; i < kPreparedUses; ++i) sum.prepared_rounds[i] += counts.prepared_rounds[i];
   sum.draft_reconnections += counts.draft_reconnections;
   sum.target_replays += counts.target_replays;
   sum.one_hot_blocks += counts.one_hot_blocks;
@@ -115,6 +116,12 @@ void Fill(const AcceptanceCounts& counts, const GenerationRequest& request,
     rounds.set_cause(Name(static_cast<PlainCause>(i)));
     rounds.set_rounds(counts.plain_rounds[i]);
   }
+  for (int i = 1; i < kPreparedUses; ++i) {
+    if (counts.prepared_rounds[i] == 0) continue;
+    v1::CausedRounds& rounds = *record.add_prepared_rounds();
+    rounds.set_cause(Name(static_cast<PreparedUse>(i)));
+    rounds.set_rounds(counts.prepared_rounds[i]);
+  }
   FillLength(counts, record);
   FillDrafters(counts, request, record);
   record.set_draft_reconnections(counts.draft_reconnections);
@@ -175,6 +182,7 @@ v1::RoundRecord ToWire(const RoundRecord& round, uint32_t sample, concurrency::I
     wire.set_drafter(std::string(round.drafter->name));
     wire.set_drafter_reason(Name(round.drafter->reason));
   }
+  wire.set_prepared(Name(round.prepared));
   wire.set_pass_id(round.pass_id);
   wire.set_pass_rows(round.pass_rows);
   wire.set_pass_sequences(round.pass_sequences);

@@ -31,6 +31,11 @@ class Sample::Events final : public DraftEvents, public VerifyEvents {
       loop.OnBlock(attempt, std::move(block));
     });
   }
+  void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) override {
+    OnStrand([attempt, prepared = std::move(prepared)](SpeculationLoop& loop) mutable {
+      loop.OnPrepared(attempt, std::move(prepared));
+    });
+  }
   void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override {
     OnStrand([=](SpeculationLoop& loop) { loop.OnDraftLost(attempt, loss, reason); });
   }

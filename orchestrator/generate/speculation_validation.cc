@@ -220,6 +220,14 @@ absl::Status FillMinConfidence(const v1::SpeculationOptions& options, Generation
                            "a block that ends by confidence", to);
 }
 
+// Which prepared block is used depends on the target's token.
+absl::Status FillPrepare(const v1::SpeculationOptions& options, GenerationRequest& to) {
+  if (options.prepare() == 0) return absl::OkStatus();
+  to.prepare = options.prepare();
+  return CheckShapesBlocks("speculation.prepare", options.prepare(), "a block prepared in advance",
+                           to);
+}
+
 }  // namespace
 
 absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
@@ -230,7 +238,8 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   FillLength(request.speculation(), model.length_mode, to);
   TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model, to));
   TANDEM_RETURN_IF_ERROR(FillNodes(request.speculation(), model, to));
-  return FillMinConfidence(request.speculation(), to);
+  TANDEM_RETURN_IF_ERROR(FillMinConfidence(request.speculation(), to));
+  return FillPrepare(request.speculation(), to);
 }
 
 }  // namespace tandem::orchestrator

@@ -35,7 +35,9 @@ void SpeculationLoop::BeginRound() {
   state_ = State::kDrafting;
   stage_began_ = now;
   drafting_.EnsureOpen();
-  if (std::optional<Drafted> at_once = drafting_.Ask(BlockWanted(wanted), DraftWait())) {
+  std::optional<Drafted> at_once = drafting_.Ask(BlockWanted(wanted), DraftWait());
+  round_.prepared = drafting_.prepared();
+  if (at_once.has_value()) {
     return Verify(*std::move(at_once), now);  // nothing was waited for
   }
   parts_.observer->OnDraftAwaited(now);
@@ -101,6 +103,7 @@ void SpeculationLoop::Accept(VerifyReply reply) {
   acceptor_.Record(block, *decision, round_.cause, one_hot,
                    {reply.pass_rows, reply.pass_sequences});
   if (round_.choice.has_value()) acceptor_.RecordChoice(*round_.choice);
+  acceptor_.RecordPrepared(round_.prepared);
   round_.draft_tokens = static_cast<uint32_t>(block.size());
   round_.draft_depth = block.depth();
   round_.accepted_tokens = decision->accepted;
@@ -163,10 +166,10 @@ uint32_t SpeculationLoop::CandidatesWanted() {
       .decoding = verification_.Decoding(),
       .max_draft_tokens = std::min(kMaxDraftTokens, verification_.max_draft_tokens()),
       .max_nodes =
-          request_->auto_nodes
+          request_->auto_nodes && request_->prepare == 0
               ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
               : 0,
-      .ends_by_confidence = drafting_.ends_by_confidence(),
+      .ends_by_confidence = drafting_.ends_by_confidence() && request_->prepare == 0,
       .draft_is_known = drafting_.is_known()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;
@@ -185,7 +188,8 @@ DraftLink::Wanted SpeculationLoop::BlockWanted(uint32_t max_draft_tokens) const 
   const uint32_t nodes = request_->auto_nodes ? round_.choice->nodes : request_->draft_nodes;
   return {.max_draft_tokens = max_draft_tokens,
           .max_nodes = std::min(nodes, verification_.max_nodes()),
-          .min_confidence = request_->draft_min_confidence.value_or(round_.choice->min_confidence)};
+          .min_confidence = request_->draft_min_confidence.value_or(round_.choice->min_confidence),
+          .max_outcomes = request_->prepare};
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {
@@ -332,6 +336,12 @@ void SpeculationLoop::OnBlock(base::DraftAttempt attempt, DraftReplyBlock block)
   if (state_ == State::kEnded) return;
   CpuTime cpu(*this);
   EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
+}
+
+void SpeculationLoop::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
+  if (state_ == State::kEnded) return;
+  CpuTime cpu(*this);
+  drafting_.OnPrepared(attempt, std::move(prepared));
 }
 
 void SpeculationLoop::OnDraftLost(base::DraftAttempt attempt, DraftLoss loss,

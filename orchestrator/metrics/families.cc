@@ -211,6 +211,12 @@ void AddRounds(const Totals& totals, Builder& to) {
       "rounds_without_draft_total", totals.rounds_without_draft, "cause",
       [](size_t i) { return Name(static_cast<PlainCause>(i)); },
       "Rounds that went without a draft, by cause.");
+  to.Counters(
+      "prepared_rounds_total", absl::MakeConstSpan(totals.prepared_rounds).subspan(1), "use",
+      [](size_t i) { return Name(static_cast<PreparedUse>(i + 1)); },
+      "Rounds for which the draft was to prepare blocks: hit, one was for the verdict; miss; late, "
+      "none had "
+      "come.");
   to.Counter("cut_tokens_total", totals.cut_tokens,
              "Accepted or drawn tokens past the end of a text: generation_tokens = accepted + "
              "rounds - cut.");

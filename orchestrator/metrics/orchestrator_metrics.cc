@@ -34,6 +34,7 @@ void AddRound(const RoundRecord& round, Totals& to) {
     ++to.drafts;
   }
   if (round.tree) ++to.tree_drafts;
+  ++to.prepared_rounds[static_cast<size_t>(round.prepared)];
   if (round.choice.has_value()) {
     ++to.chosen_lengths[std::min(round.choice->tokens, kMaxDraftTokens)];
     if (round.choice->zero.has_value()) ++to.zero_rounds[static_cast<size_t>(*round.choice->zero)];

@@ -42,6 +42,7 @@ struct Totals {
   uint64_t rejected_rounds = 0;
   uint64_t cut_tokens = 0;
   uint64_t rounds_without_draft[kPlainCauses] = {};
+  uint64_t prepared_rounds[kPreparedUses] = {};
   std::array<uint64_t, kMaxDraftTokens + 1> chosen_lengths = {};  // rounds by what the policy chose
   uint64_t zero_rounds[kZeroCauses] = {};
   LengthEstimates estimates;  // the policy's last ones

@@ -37,6 +37,20 @@ const char* Name(PlainCause cause) {
   return "unknown";
 }
 
+const char* Name(PreparedUse use) {
+  switch (use) {
+    case PreparedUse::kNone:
+      return "";
+    case PreparedUse::kHit:
+      return "hit";
+    case PreparedUse::kMiss:
+      return "miss";
+    case PreparedUse::kLate:
+      return "late";
+  }
+  return "unknown";
+}
+
 const char* Name(ZeroCause cause) {
   switch (cause) {
     case ZeroCause::kLoad:

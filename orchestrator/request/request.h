@@ -61,6 +61,9 @@ struct GenerationRequest {
   bool auto_nodes = false;  // only with `auto`, and draft_nodes above 0
   // Ends chains (generation.proto, SpeculationOptions); absent: the length policy's.
   std::optional<double> draft_min_confidence;
+  // Outcomes of a block for which the draft prepares the next one: 0 to kMaxOutcomes. Chains alone, under rules greedy
+  // and coupled alone.
+  uint32_t prepare = 0;
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody
   std::vector<std::string> ignored;  // fields that the client set and that are not known here
   std::string drafter;               // empty: the draft service's default, or `drafters`
@@ -148,6 +151,18 @@ inline constexpr int kPlainCauses = 9;
 
 const char* Name(PlainCause cause);
 
+// What blocks that the draft prepared in advance were to a round (draft/prepared_blocks.h). The names are part of
+// the interface (generation.proto, RoundRecord).
+enum class PreparedUse : uint8_t {
+  kNone,  // the draft was not to prepare any for it
+  kHit,   // the round has one
+  kMiss,  // none was for the verdict
+  kLate,  // none had come
+};
+inline constexpr int kPreparedUses = 4;
+
+const char* Name(PreparedUse use);  // empty: kNone
+
 // How the text ended.
 enum class Finish : uint8_t { kStop, kLength };
 
@@ -159,6 +174,7 @@ struct AcceptanceCounts {
   std::vector<uint32_t> accepted_histogram;
   uint32_t rejected_rounds = 0;
   uint32_t plain_rounds[kPlainCauses] = {};
+  uint32_t prepared_rounds[kPreparedUses] = {};
   uint32_t draft_reconnections = 0;
   uint32_t target_replays = 0;
   uint32_t one_hot_blocks = 0;

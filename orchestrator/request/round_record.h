@@ -35,6 +35,7 @@ struct RoundRecord {
   std::optional<LengthChoice> choice;  // of the length policy; absent: it was not asked
   // Who was to draft; absent: the request names one drafter or none, or nobody was asked.
   std::optional<DrafterChoice> drafter;
+  PreparedUse prepared = PreparedUse::kNone;
   uint32_t asked_tokens = 0;  // choice->tokens, or fewer where there is no room for them
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;

@@ -114,6 +114,7 @@ void RoundTrace::OnDecided(const RoundRecord& record) {
     span.Set(telemetry::kDrafter, record.drafter->name);
     span.Set(telemetry::kDrafterReason, Name(record.drafter->reason));
   }
+  if (record.prepared != PreparedUse::kNone) span.Set(telemetry::kPrepared, Name(record.prepared));
   span.Set(telemetry::kStageDraft, record.stages.draft);
   span.Set(telemetry::kStageNetwork, record.stages.network);
   span.Set(telemetry::kStageSlot, record.stages.slot);

@@ -49,12 +49,16 @@ struct Recorder final : DraftEvents {
   void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
     blocks.emplace_back(base::Number(attempt), block.round);
   }
+  void OnPrepared(base::DraftAttempt, PreparedBlock block) override {
+    prepared.push_back(std::move(block));
+  }
   void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override {
     lost.emplace_back(base::Number(attempt), loss);
     last_reason = std::move(reason);
   }
   std::vector<uint64_t> opened;
   std::vector<std::pair<uint64_t, uint64_t>> blocks;
+  std::vector<PreparedBlock> prepared;
   std::vector<std::pair<uint64_t, DraftLoss>> lost;
   std::string last_reason;
   DraftLimits last_limits;

@@ -308,6 +308,8 @@ TEST(OptionsValidation, WhatIsNotServedIsRefused) {
       {"speculation { " + many + " }", {"speculation.drafters has 17 names", "16"}},
       {"speculation { draft_min_confidence: 0.25 }",
        {"speculation.draft_min_confidence is 0.25", "rule speculative", "greedy or coupled"}},
+      {"speculation { rule: RULE_SPECULATIVE prepare: 4 }",
+       {"speculation.prepare is 4", "rule speculative", "greedy or coupled"}},
       {"seed: 1 speculation { rule: RULE_BLOCK draft_min_confidence: 0.25 }",
        {"speculation.draft_min_confidence is 0.25", "rule block", "greedy or coupled"}},
       {"sampling { temperature: 0 } "

@@ -142,6 +142,9 @@ void FakeDraft::Open(const DraftOpen& open) {
   open_ = open;
   queue.clear();
   held_replies_.clear();
+  prepared_.clear();
+  base_ = {};
+  max_outcomes_ = 0;
   const auto checked = speculation::CheckSequenceOptions(speculation::ToWire(open.settings), 4096,
                                                          model_.info().vocabulary_size);
   const auto* refusal = std::get_if<messages::Refusal>(&checked);
@@ -160,7 +163,8 @@ void FakeDraft::Open(const DraftOpen& open) {
     queue.push_back([this, attempt, loss] { events->OnDraftLost(attempt, loss, "no"); });
   } else {
     queue.push_back([this, attempt] {
-      events->OnDraftOpened(attempt, {16, 4096, "draft:50051", max_nodes, ends_by_confidence});
+      events->OnDraftOpened(attempt,
+                            {16, 4096, "draft:50051", max_nodes, ends_by_confidence, prepares});
     });
   }
 }
@@ -190,6 +194,7 @@ void FakeDraft::ReleaseHeld() {
       events->OnBlock(attempt, reply);
     });
   }
+  Prepare();
 }
 
 DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
@@ -201,8 +206,6 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
   EXPECT_EQ(advance.prefix.hash, speculation::PrefixHash(tokens_));
   reply.block.id = base::Advance(last_block_);
   std::vector<uint32_t> context = tokens_;
-  const uint32_t committed = static_cast<uint32_t>(context.size());
-  const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
   if (advance.max_nodes > 0) {
     EXPECT_LE(advance.max_nodes, max_nodes);
     const base::BlockId id = reply.block.id;
@@ -210,9 +213,22 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
     reply.block.id = id;
     return reply;
   }
+  const base::BlockId id = reply.block.id;
+  reply.block = Chain(std::move(context), advance.max_draft_tokens);
+  reply.block.id = id;
+  max_outcomes_ = advance.max_outcomes;
+  max_draft_tokens_ = advance.max_draft_tokens;
+  base_ = reply.block;
+  return reply;
+}
+
+CandidateTree FakeDraft::Chain(std::vector<uint32_t> context, uint32_t tokens) {
+  CandidateTree chain;
+  const auto committed = static_cast<uint32_t>(context.size());
+  const bool coupled = open_.settings.rule == acceptance::Rule::kCoupled;
   sampling::TokenHistory history(open_.settings.prompt_tokens);
   history.Append(context);
-  for (uint32_t i = 0; i < advance.max_draft_tokens; ++i) {
+  for (uint32_t i = 0; i < tokens; ++i) {
     const sampling::Distribution p =
         sampling::MakeDistribution(model_.LogitsAfter(context), model_.info().vocabulary_size,
                                    open_.settings.sampling, history);
@@ -223,27 +239,55 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
                                                    open_.settings.sample_index, committed + i)
                               : sampling::Draw(q, u));
     history.Append(context.back());
-    reply.block.tokens.push_back(context.back());
-    if (!open_.settings.sampling.greedy() && !coupled) reply.block.q.push_back(q);
+    chain.tokens.push_back(context.back());
+    if (!open_.settings.sampling.greedy() && !coupled) chain.q.push_back(q);
   }
-  return reply;
+  return chain;
+}
+
+// The blocks of the three likeliest outcomes of each node of base_.
+void FakeDraft::Prepare() {
+  prepared_.clear();
+  if (!prepares || max_outcomes_ == 0) return;
+  std::vector<uint32_t> context = tokens_;
+  for (uint32_t node = 0; node <= base_.size(); ++node) {
+    if (node > 0) context.push_back(base_.tokens[node - 1]);
+    for (const sampling::RankedToken& rank : Ranks(context, 3)) {
+      if (prepared_.size() >= max_outcomes_) return;
+      if (node < base_.size() && rank.token == base_.tokens[node]) continue;
+      std::vector<uint32_t> after = context;
+      after.push_back(rank.token);
+      PreparedBlock prepared{base_.id, node, rank.token,
+                             Chain(std::move(after), max_draft_tokens_)};
+      prepared.block.id = base::Advance(last_block_);
+      if (on_prepared && !on_prepared(prepared)) continue;
+      prepared_.push_back(prepared);
+      queue.push_back([this, attempt = open_.attempt, prepared = std::move(prepared)] {
+        events->OnPrepared(attempt, prepared);
+      });
+    }
+  }
+}
+
+std::vector<sampling::RankedToken> FakeDraft::Ranks(const std::vector<uint32_t>& context,
+                                                    size_t count) const {
+  sampling::TokenHistory history(open_.settings.prompt_tokens);
+  history.Append(context);
+  sampling::SamplingParameters parameters = open_.settings.sampling;
+  const bool greedy = parameters.greedy();
+  if (greedy) parameters.temperature = 1;
+  const sampling::Distribution p = sampling::MakeDistribution(
+      model_.LogitsAfter(context), model_.info().vocabulary_size, parameters, history);
+  return greedy ? sampling::RankLikeliest(p, count)
+                : sampling::RankRace(p, open_.settings.seed, open_.settings.sample_index,
+                                     static_cast<uint32_t>(context.size()), count);
 }
 
 CandidateTree FakeDraft::Tree(const DraftAdvance& advance, std::vector<uint32_t> context) const {
   CandidateTree tree;
   uint32_t end = 0;
   for (uint32_t i = 0; i < advance.max_draft_tokens && tree.size() + 2 <= advance.max_nodes; ++i) {
-    sampling::TokenHistory history(open_.settings.prompt_tokens);
-    history.Append(context);
-    sampling::SamplingParameters parameters = open_.settings.sampling;
-    const bool greedy = parameters.greedy();
-    if (greedy) parameters.temperature = 1;
-    const sampling::Distribution p = sampling::MakeDistribution(
-        model_.LogitsAfter(context), model_.info().vocabulary_size, parameters, history);
-    const auto ranks = greedy
-                           ? sampling::RankLikeliest(p, 2)
-                           : sampling::RankRace(p, open_.settings.seed, open_.settings.sample_index,
-                                                static_cast<uint32_t>(context.size()), 2);
+    const auto ranks = Ranks(context, 2);
     for (const sampling::RankedToken& rank : ranks) {
       tree.tokens.push_back(rank.token);
       tree.parents.push_back(end);
@@ -256,9 +300,22 @@ CandidateTree FakeDraft::Tree(const DraftAdvance& advance, std::vector<uint32_t>
 
 void FakeDraft::Submitted(base::BlockId block_id, uint32_t nodes) {
   if (!is_open) return;
-  EXPECT_EQ(block_id, last_block_);
   EXPECT_GE(nodes, 1u);
   ++submitted;
+  const auto taken_one =
+      std::find_if(prepared_.begin(), prepared_.end(),
+                   [&](const PreparedBlock& prepared) { return prepared.block.id == block_id; });
+  if (taken_one == prepared_.end()) {
+    EXPECT_EQ(block_id, base_.id);
+    return;
+  }
+  ++taken;
+  EXPECT_LE(nodes, taken_one->block.size());
+  tokens_.insert(tokens_.end(), base_.tokens.begin(), base_.tokens.begin() + taken_one->node);
+  tokens_.push_back(taken_one->next_token);
+  base_ = CandidateTree(taken_one->block);
+  base_.Truncate(nodes);
+  Prepare();
 }
 
 void FakeDraft::Close() {

@@ -148,6 +148,9 @@ class FakeDraft final : public DraftSession {
   bool silent_open = false;         // Open is never answered
   uint32_t max_nodes = 0;           // of its trees; 0: it makes chains alone
   bool ends_by_confidence = false;  // that it says so; its own chains are whole
+  bool prepares = false;  // the three likeliest outcomes of each node, as many as it is asked for
+  // What becomes of a block that was prepared; empty: it is sent as it is. False: it is not sent.
+  std::function<bool(PreparedBlock&)> on_prepared;
 
   void Break();  // the stream
   void ReleaseHeld();
@@ -158,10 +161,15 @@ class FakeDraft final : public DraftSession {
   int opens = 0;
   int advances = 0;
   int submitted = 0;
+  int taken = 0;  // prepared blocks that were submitted
   bool is_open = false;
 
  private:
   DraftReplyBlock Answer(const DraftAdvance& advance);
+  CandidateTree Chain(std::vector<uint32_t> context, uint32_t tokens);
+  std::vector<sampling::RankedToken> Ranks(const std::vector<uint32_t>& context,
+                                           size_t count) const;
+  void Prepare();
   // Two siblings a level, the next ranks of the race; the first one's children follow.
   CandidateTree Tree(const DraftAdvance& advance, std::vector<uint32_t> context) const;
 
@@ -170,6 +178,9 @@ class FakeDraft final : public DraftSession {
   std::vector<uint32_t> tokens_;
   uint64_t last_round_ = 0;
   base::BlockId last_block_{};
+  CandidateTree base_;  // what the client verifies, after tokens_
+  uint32_t max_outcomes_ = 0, max_draft_tokens_ = 0;
+  std::vector<PreparedBlock> prepared_;  // on base_
   bool unanswered_ = false;
   std::vector<DraftReplyBlock> held_replies_;
 };

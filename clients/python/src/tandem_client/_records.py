@@ -13,6 +13,7 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
         return records[0]
     total = pb.AcceptanceRecord(rule=started.rule, exact=started.exact)
     causes: Dict[str, int] = {}
+    prepared: Dict[str, int] = {}
     zero_causes: Dict[str, int] = {}
     for record in records:
         for field, value in record.ListFields():
@@ -22,6 +23,8 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
                 _add_list(total.accepted_histogram, value)
             elif field.name == "rounds_without_draft":
                 _add_causes(causes, value)
+            elif field.name == "prepared_rounds":
+                _add_causes(prepared, value)
             elif field.name == "length":
                 _add_list(total.length.chosen_histogram, value.chosen_histogram)
                 _add_causes(zero_causes, value.zero_rounds)
@@ -35,6 +38,8 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
                 setattr(total, field.name, getattr(total, field.name) + value)
     for cause, rounds in causes.items():
         total.rounds_without_draft.add(cause=cause, rounds=rounds)
+    for cause, rounds in prepared.items():
+        total.prepared_rounds.add(cause=cause, rounds=rounds)
     for cause, rounds in zero_causes.items():
         total.length.zero_rounds.add(cause=cause, rounds=rounds)
     return total
