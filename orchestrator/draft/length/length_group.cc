@@ -40,16 +40,10 @@ double LengthGroup::Line::PerToken() const {
 
 double LengthGroup::Line::Fixed() const { return std::max(0.0, (t - PerToken() * k) / weight); }
 
-// The mean, and then a median that moves by a fixed step: once drafts are chosen, what a pause of the machine has added
-// would stay.
-void LengthGroup::Plain::Add(double round, uint32_t of_sequences) {
-  constexpr double kStep = 0.02;
-  if (measured()) {
-    seconds *= round > seconds ? 1 + kStep : 1 - kStep;
-  } else {
-    Average(round, 1 / (rounds + 1.0), seconds);
-    ++rounds;
-  }
+void LengthGroup::Plain::Add(double seconds, uint32_t of_sequences) {
+  if (seconds <= 0) return;
+  ++rounds;
+  log += (std::log(seconds) - log) / std::min<double>(rounds, kLengthMemory);
   sequences = of_sequences;
 }
 
@@ -83,7 +77,7 @@ double LengthGroup::PlainSeconds(const RoundParts& parts, PassTime pass_time) {
   if (!plain.measured()) return now;
   RoundParts then = parts;
   then.decoding.sequences = plain.sequences;
-  return std::min(now, plain.seconds * now / TimeOf(then, pass_time, 0).time);
+  return std::min(now, std::exp(plain.log) * now / TimeOf(then, pass_time, 0).time);
 }
 
 // What was measured at lengths whose rounds are of the same kind tells of each other. Plain decoding has none: see

@@ -85,12 +85,12 @@ class LengthGroup {
     double log = 0;
   };
 
-  // What rounds of plain decoding took, of about so many sequences.
+  // How long rounds of plain decoding took, in the logarithm of seconds, with about so many sequences.
   struct Plain {
-    double seconds = -1;
+    double log = 0;
     uint32_t sequences = 0, rounds = 0, tries = 0;
 
-    void Add(double round, uint32_t of_sequences);
+    void Add(double seconds, uint32_t of_sequences);
     bool measured() const { return rounds >= std::max(kPlainRounds, sequences); }
   };
 
