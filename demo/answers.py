@@ -52,7 +52,16 @@ def answer(
 def all_of(jobs: list, at_once: int) -> list:
     """What the jobs return, in their order."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        return [run.result() for run in [pool.submit(job) for job in jobs]]
+        return results(pool, [pool.submit(job) for job in jobs])
+
+
+def results(pool: concurrent.futures.Executor, running: list) -> list:
+    """What these return, in their order."""
+    try:
+        return [run.result() for run in running]
+    except TandemError as error:
+        pool.shutdown(cancel_futures=True)
+        sys.exit(f"the service refused: {error}")
 
 
 def gather(client: Client, folder: pathlib.Path, jobs: list, at_once: int, texts_a_shard: int = 96):
@@ -71,11 +80,7 @@ def gather(client: Client, folder: pathlib.Path, jobs: list, at_once: int, texts
         for number in range(len(shards)):
             file, running = ahead.popleft()
             if running is not True:
-                try:
-                    texts = [text for text in (run.result() for run in running) if text is not None]
-                except TandemError as error:
-                    pool.shutdown(cancel_futures=True)
-                    sys.exit(f"the service refused: {error}")
+                texts = [text for text in results(pool, running) if text is not None]
                 if texts:
                     write_shard(file, texts)
                 tokens += sum(len(text.answer) for text in texts)

@@ -39,6 +39,11 @@ import texts
 from distillation import Batches, accepted_at, kept_tokens, loss_of
 from training import Optimization, make_optimizers
 
+# A target's own texts are few, so a draft sees each of them several times and would learn them by
+# heart. The embedding, which begins with what the target knows of each token, learns slowly: a
+# share of the learning rate. The layers' weights decay.
+EMBEDDING_SHARE = 0.1
+WEIGHT_DECAY = 0.1
 VALIDATION = 40  # every fortieth text of WORK is not trained on: the loss curve is of these
 
 
@@ -135,7 +140,9 @@ def train(args: argparse.Namespace) -> None:
     if vocabulary != config["vocab_size"]:
         sys.exit(f"--start: {vocabulary} tokens, but --target has {config['vocab_size']}")
     checkpoint = args.out.with_name(args.out.name + ".checkpoint")
-    optimizers = make_optimizers(draft, args.learning_rate, args.muon_learning_rate)
+    optimizers = make_optimizers(
+        draft, args.learning_rate, args.muon_learning_rate, EMBEDDING_SHARE, WEIGHT_DECAY
+    )
     run = Optimization(draft, optimizers, args.steps, args.warmup, checkpoint)
     first, step, epoch = run.load(), 0, 0
     make = functools.partial(
@@ -145,25 +152,23 @@ def train(args: argparse.Namespace) -> None:
         tokens=args.batch,
         device=device,
     )
-    learned = make([text for i, text in enumerate(written) if i % VALIDATION])
-    unseen = make(written[::VALIDATION])
     parameters = sum(p.numel() for p in draft.parameters())
-    tokens = sum(len(text.answer) for text in written)
     print(
-        f"{parameters:,} parameters, {args.steps} steps, {tokens:,} tokens of {len(written)} "
-        f"answers, on {device}\n"
-        "    step  epoch   loss  accepted  of unseen texts  minutes left",
+        f"{parameters:,} parameters, {args.steps} steps, on {device}\n"
+        "    step  epoch  answers   loss  accepted  of unseen texts  minutes left",
         flush=True,
     )
-
     begin, averages = time.monotonic(), None
     while step < args.steps:
+        learned = make([text for i, text in enumerate(written) if i % VALIDATION])
+        unseen = make(written[::VALIDATION])
         for indices in learned.order(np.random.default_rng([args.seed, epoch])):
             if step == args.steps:
                 break
             step += 1
             if step <= first:
                 continue
+            torch.manual_seed(args.seed * 1_000_003 + step)  # of dropout, also after a break
             batch = learned.make(indices)
             loss, accepted = loss_of(draft(batch.ids, batch.at), batch, args.variation)
             run.step(step - 1, loss)
@@ -172,12 +177,13 @@ def train(args: argparse.Namespace) -> None:
             if step % args.report == 0 or step == args.steps:
                 left = (time.monotonic() - begin) / (step - first) * (args.steps - step) / 60
                 print(
-                    f"{step:8} {epoch:6} {averages[0]:6.3f} {averages[1]:9.3f} "
+                    f"{step:8} {epoch:6} {len(written):8} {averages[0]:6.3f} {averages[1]:9.3f} "
                     f"{accepted_of(draft, unseen):16.3f} {left:13.1f}",
                     flush=True,
                 )
                 run.save(step)
         epoch += 1
+        written = texts.read_shards(args.work / "answers")  # with what came meanwhile
     draft_model.save(draft, args.out, config, args.target.name)
     print(f"saved in {args.out}")
     run.finish()
@@ -199,35 +205,27 @@ def evaluate(args: argparse.Namespace) -> None:
     batches = Batches([], draft.kept.numpy(), draft.config.vocab_size, 0, "cpu")
     client = answers.Client(args.orchestrator)
     temperatures = [float(t) for t in args.temperatures.split(",")]
-    print(
-        "prompts                    " + "".join(f"  T = {t:<4}" for t in temperatures), flush=True
-    )
+    jobs, cells = [], []  # all are asked at once: a service answers many together
     for name, held_out in files.items():
-        asked = [answers.chat_ids(tokenizer, p) for p in prompts.spread(held_out, args.count)]
-        asked = [ids for ids in asked if len(ids) <= args.context - 32]
-        means = []
-        for temperature in temperatures:
-            jobs = [
-                functools.partial(
-                    answers.answer,
-                    client,
-                    ids,
-                    args.max_tokens,
-                    temperature,
-                    seed=args.seed,
-                    source=0,
-                )
-                for ids in asked
-            ]
-            values = []
-            for text in answers.all_of(jobs, args.concurrency):
-                batches.texts = [text]
-                batch = batches.make([0])
-                rows = torch.from_numpy(batches.row_of[text.top])
-                logits = draft(batch.ids, batch.at)
-                values.append(accepted_at(logits, text, rows, temperature))
-            means.append(torch.cat(values).mean().item())
-        print(f"{name:27}" + "".join(f"{mean:9.3f}" for mean in means), flush=True)
+        for messages in prompts.spread(held_out, args.count):
+            ids = answers.chat_ids(tokenizer, messages)
+            if len(ids) > args.context - 32:
+                continue
+            for t in temperatures:
+                ask = functools.partial(answers.answer, client, ids, args.max_tokens, t)
+                jobs.append(functools.partial(ask, seed=args.seed, source=0))
+                cells.append((name, t))
+    accepted = {}
+    for (name, t), text in zip(cells, answers.all_of(jobs, args.concurrency)):
+        batches.texts = [text]
+        batch = batches.make([0])
+        rows = torch.from_numpy(batches.row_of[text.top])
+        values = accepted_at(draft(batch.ids, batch.at), text, rows, t)
+        accepted.setdefault((name, t), []).append(values)
+    print(f"{'prompts':27}" + "".join(f"   T = {t:<4}" for t in temperatures))
+    for name in files:
+        means = [torch.cat(accepted[name, t]).mean().item() for t in temperatures]
+        print(f"{name:27}" + "".join(f"{mean:11.3f}" for mean in means))
 
 
 # --- Command line -------------------------------------------------------------------------------

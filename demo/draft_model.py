@@ -19,6 +19,9 @@ from transformers import LlamaConfig, LlamaModel
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")  # ends of their names
 
 
+DROPOUT = 0.1  # in training, of the embedding and of what the output reads: texts are few
+
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     hidden: int = 192
@@ -46,12 +49,14 @@ class Draft(torch.nn.Module):
             tie_word_embeddings=False,
         )
         self.model = LlamaModel(self.config)
+        self.dropout = torch.nn.Dropout(DROPOUT)
         self.lm_head = torch.nn.Linear(shape.hidden, len(kept), bias=False)
 
     def forward(self, ids: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         """Logits [places, kept] at the places of ids [texts, tokens] where `at` is true."""
-        hidden = self.model(ids, use_cache=False).last_hidden_state
-        return self.lm_head(hidden[at])
+        embedded = self.dropout(self.model.embed_tokens(ids))
+        hidden = self.model(inputs_embeds=embedded, use_cache=False).last_hidden_state
+        return self.lm_head(self.dropout(hidden[at]))
 
     @torch.no_grad()
     def begin_with(self, embedding: torch.Tensor) -> None:

@@ -39,21 +39,30 @@ class Muon(torch.optim.Optimizer):
 
 
 def make_optimizers(
-    model: torch.nn.Module, learning_rate: float, muon_learning_rate: float
+    model: torch.nn.Module,
+    learning_rate: float,
+    muon_learning_rate: float,
+    embedding_share: float = 1.0,
+    weight_decay: float = 0.01,
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embedding, output and norms. The rates are peaks."""
+    """Muon for the layers' matrices, AdamW for embedding, output and norms. The rates are peaks;
+    `embedding_share`: that of the embedding, as a share of `learning_rate`. `weight_decay`: Muon's.
+    """
 
     def is_table(name: str) -> bool:
         return "embed" in name or "lm_head" in name
 
     named = list(model.named_parameters())
     matrices = [p for name, p in named if p.dim() == 2 and not is_table(name)]
-    others = [p for name, p in named if p.dim() != 2 or is_table(name)]
+    embeddings = [p for name, p in named if "embed" in name]
+    others = [p for name, p in named if "embed" not in name and (p.dim() != 2 or is_table(name))]
+    groups = [
+        {"params": embeddings, "lr": embedding_share * learning_rate},
+        {"params": others, "lr": learning_rate},
+    ]
     return [
-        torch.optim.AdamW(
-            others, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True
-        ),
-        Muon(matrices, lr=muon_learning_rate),
+        torch.optim.AdamW(groups, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+        Muon(matrices, lr=muon_learning_rate, weight_decay=weight_decay),
     ]
 
 
@@ -70,12 +79,17 @@ class Optimization:
     ):
         self.model, self.optimizers, self.steps, self.warmup = model, optimizers, steps, warmup
         self.file = file
-        self.peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+        self.peaks = [group["lr"] for group in self.groups()]
+
+    def groups(self) -> list[dict]:
+        """Those of all optimizers: others after a checkpoint was loaded."""
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def step(self, step: int, loss: torch.Tensor) -> None:
         """One step, with the gradient of `loss` clipped at norm 1."""
-        for optimizer, peak in zip(self.optimizers, self.peaks):
-            optimizer.param_groups[0]["lr"] = peak * schedule(step, self.steps, self.warmup)
+        for group, peak in zip(self.groups(), self.peaks):
+            group["lr"] = peak * schedule(step, self.steps, self.warmup)
+        for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
