@@ -158,10 +158,16 @@ absl::Status CandidateDraw::Append(absl::Span<const float> logits, const Guess& 
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<sampling::RankedToken>> CandidateDraw::AppendRanked(
+    absl::Span<const float> logits, size_t count, CandidateTree& block) {
+  TANDEM_ASSIGN_OR_RETURN(auto ranked, Rank(logits, block.tokens, count));
+  Add(ranked.front().token, block);
+  return ranked;
+}
+
 absl::StatusOr<double> CandidateDraw::AppendWithChance(absl::Span<const float> logits,
                                                        CandidateTree& block) {
-  TANDEM_ASSIGN_OR_RETURN(const auto ranked, Rank(logits, block.tokens, kRivals));
-  Add(ranked.front().token, block);
+  TANDEM_ASSIGN_OR_RETURN(const auto ranked, AppendRanked(logits, kRivals, block));
   return std::exp(ranked.front().score);
 }
 

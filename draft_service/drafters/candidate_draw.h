@@ -68,6 +68,11 @@ class CandidateDraw {
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
   void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
 
+  // As the first Append, and returns what ranks first there (Rank), `count` tokens at most: the first of them is the
+  // candidate. Not where it draws from q.
+  absl::StatusOr<std::vector<sampling::RankedToken>> AppendRanked(
+      absl::Span<const float> logits, size_t count, speculation::CandidateTree& block);
+
   // As the first Append, and returns the chance that the target draws the same, as Rank estimates it among
   // the first kRivals. Not where it draws from q.
   absl::StatusOr<double> AppendWithChance(absl::Span<const float> logits,

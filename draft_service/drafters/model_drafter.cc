@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "draft_service/drafters/candidate_draw.h"
+#include "draft_service/drafters/preparation.h"
 #include "draft_service/drafters/tree_growth.h"
 
 namespace tandem::draft_service {
@@ -27,18 +28,26 @@ constexpr size_t kMaxGuessRows = 16;
 // Children of a node of a tree; not even the first of more would ever be among the best nodes.
 constexpr size_t kMaxRanks = 16;
 
+// Of a model's sequences, by how they draw.
+struct ModelOdds {
+  OutcomeOdds most_likely;
+  OutcomeOdds race;
+};
+
 class ModelDrafter final : public ForwardDrafter {
  public:
   ModelDrafter(model::LanguageModel& model, const ModelDrafterOptions& options,
                const speculation::SequenceSettings& settings, Proposal proposal,
-               std::unique_ptr<model::Cache> cache, std::unique_ptr<Guesses> guesses)
+               std::unique_ptr<model::Cache> cache, std::unique_ptr<Guesses> guesses,
+               std::shared_ptr<ModelOdds> odds)
       : model_(model),
         scope_(settings.cache_scope),
         cache_(std::move(cache)),
         room_(static_cast<size_t>(cache_->max_length())),
         draw_(settings, proposal, options.top_m, options.vocabulary_size),
         guesses_(std::move(guesses)),
-        guess_level_(options.guess_level) {}
+        guess_level_(options.guess_level),
+        odds_(std::move(odds)) {}
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override;
   Recalled TakeRecalled() override { return std::exchange(recalled_, {}); }
@@ -48,6 +57,12 @@ class ModelDrafter final : public ForwardDrafter {
   model::ForwardPart NextPart(int max_rows) override;
   absl::Status ReadLogits(absl::Span<const float> logits) override;
   CandidateTree EndBlock() override;
+  bool prepares() const override { return guesses_ == nullptr && !draw_.sends_q(); }
+  void BeginPreparing() override;
+  std::vector<PreparedBlock> Prepared() const override { return preparation_->Blocks(); }
+  void StopPreparing() override;
+  void CutBase(uint32_t nodes) override;
+  void AcceptPrepared(uint32_t node, uint32_t next_token) override;
 
  private:
   // A tree that is drafted, or was drafted last: the cache holds its rows until Accept says which path
@@ -81,6 +96,11 @@ class ModelDrafter final : public ForwardDrafter {
   absl::Status ReadTree(absl::Span<const float> logits);
   void LookBehind();
   void EndTree(uint32_t keep, absl::Span<const uint32_t> tokens);
+  bool is_preparing() const { return preparation_.has_value() && preparation_->begun(); }
+  absl::Status ReadPrepared(absl::Span<const float> logits);
+  void KeepBranch(absl::Span<const uint32_t> tokens);
+  void EndPreparing(uint32_t keep, absl::Span<const uint32_t> tokens);
+  int root_row() const { return static_cast<int>(committed_ - 1 - chain_began_); }
   void KeepInCache(size_t tokens);
   absl::Status Unshare();
   void Recall();
@@ -114,6 +134,14 @@ class ModelDrafter final : public ForwardDrafter {
   CandidateTree pending_;               // what may follow text_, as it was guessed last
   absl::Status guessed_;                // how that went
   std::vector<uint32_t> with_guesses_;  // tokens of the part that NextPart gave
+
+  const std::shared_ptr<ModelOdds> odds_;
+  // The base that blocks may be prepared behind, while it is drafted and afterwards. Its rows, which are parts that
+  // grow, are one chain with those from chain_began_ on; held_ counts it, and not the rows of branches.
+  std::optional<Preparation> preparation_;
+  size_t chain_began_ = 0;              // at what length of the cache
+  std::vector<uint32_t> grown_tokens_;  // of the part that NextPart gave
+  std::vector<int> grown_parents_;
 };
 
 void ModelDrafter::KeepInCache(size_t tokens) {
@@ -128,6 +156,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   block_ = CandidateTree();
   if (guesses_ != nullptr) TANDEM_RETURN_IF_ERROR(guesses_->Accept(keep, tokens));
   EndTree(keep, tokens);
+  EndPreparing(keep, tokens);
   size_t common = keep;  // of text_ and the new tokens
   for (uint32_t token : tokens) {
     if (common >= held_ || text_[common] != token) break;
@@ -185,12 +214,18 @@ void ModelDrafter::BeginBlock(const BlockShape& shape) {
   min_confidence_ = shape.min_confidence;
   confidence_ = 1;
   if (shape.max_nodes > 0 && block_end_ > 0) BeginTree(shape);
+  const bool is_base = shape.max_outcomes > 0 && shape.max_nodes == 0 && shape.min_confidence == 0;
+  if (is_base && prepares() && block_end_ > 0) {
+    preparation_.emplace(shape.max_outcomes, shape.max_draft_tokens,
+                         draw_.takes_most_likely() ? odds_->most_likely : odds_->race);
+  }
 }
 
 void ModelDrafter::BeginChain(uint32_t max_draft_tokens) {
   TANDEM_CHECK(block_end_ == 0) << "the block before has not ended";
   block_ = CandidateTree();
   EndTree(static_cast<uint32_t>(committed_), {});
+  EndPreparing(static_cast<uint32_t>(committed_), {});
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room_) return;
   block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room_ - committed_ + 1);
@@ -232,6 +267,7 @@ ForwardDrafter::Wanted ModelDrafter::wanted() const {
     const int rows = block_end_ == 0 ? 0 : static_cast<int>(tree_->next.size());
     return {.reading = std::max(rows - 1, 0), .drafting = std::min(rows, 1)};
   }
+  if (is_preparing()) return {.preparing = static_cast<int>(preparation_->wanted())};
   if (block_end_ == 0) {
     return {.reading = static_cast<int>(std::max(read_until_, held_) - held_), .drafting = 0};
   }
@@ -254,6 +290,22 @@ model::ForwardPart ModelDrafter::NextPart(int max_rows) {
     }
     return {cache_.get(), tree_->tokens, 0, tree_->parents, /*grows=*/true};
   }
+  grown_tokens_.clear();
+  grown_parents_.clear();
+  for (int i = 0; is_preparing() && i < std::min(max_rows, all.total()); ++i) {
+    const Preparation::Row row = preparation_->WantedRow(static_cast<size_t>(i));
+    grown_tokens_.push_back(row.token);
+    grown_parents_.push_back(root_row() + row.parent);
+  }
+  if (!is_preparing() && preparation_.has_value() && text_.size() > committed_) {
+    part_ = 1;
+    grown_tokens_ = {text_.back()};
+    grown_parents_ = {static_cast<int>(held_ - 1 - chain_began_)};
+  }
+  if (!grown_tokens_.empty()) {
+    return {cache_.get(), grown_tokens_, 0, grown_parents_, /*grows=*/true};
+  }
+  chain_began_ = held_;
   part_ = static_cast<size_t>(std::min(all.total(), max_rows));
   const size_t known =
       text_.size() - held_;  // the last of them gets logits, and all guesses behind it
@@ -270,6 +322,7 @@ model::ForwardPart ModelDrafter::NextPart(int max_rows) {
 
 absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
   if (grows()) return ReadTree(logits);
+  if (is_preparing()) return ReadPrepared(logits);
   const size_t rows = std::exchange(part_, 0);
   held_ += rows;
   if (logits.empty()) return absl::OkStatus();
@@ -293,6 +346,9 @@ absl::Status ModelDrafter::Draw(absl::Span<const float> logits,
   if (min_confidence_ > 0) {
     TANDEM_ASSIGN_OR_RETURN(const double chance, draw_.AppendWithChance(logits, block_));
     confidence_ *= chance;
+  } else if (preparation_.has_value()) {
+    TANDEM_ASSIGN_OR_RETURN(auto ranking, draw_.AppendRanked(logits, kOutcomeRanks, block_));
+    preparation_->AddToBase(std::move(ranking));
   } else if (guess.has_value()) {
     TANDEM_RETURN_IF_ERROR(draw_.Append(logits, *guess, block_));
   } else {
@@ -306,6 +362,7 @@ absl::Status ModelDrafter::Draw(absl::Span<const float> logits,
 // Where nothing can be drawn a block is as long as it is. What was drawn before decides it, and is sent.
 absl::Status ModelDrafter::EndsHere(const absl::Status& drawn) {
   if (!absl::IsNotFound(drawn)) return drawn;
+  if (preparation_.has_value()) preparation_->AddToBase({});
   block_end_ = text_.size();
   return absl::OkStatus();
 }
@@ -393,6 +450,83 @@ void ModelDrafter::EndTree(uint32_t keep, absl::Span<const uint32_t> tokens) {
   tree_.reset();
 }
 
+void ModelDrafter::BeginPreparing() {
+  TANDEM_CHECK(preparation_.has_value() && block_end_ == 0);
+  preparation_->Begin(room_ - committed_,
+                      static_cast<size_t>(cache_->max_length() - cache_->length()));
+}
+
+void ModelDrafter::StopPreparing() {
+  if (preparation_.has_value()) preparation_->Stop();
+}
+
+absl::Status ModelDrafter::ReadPrepared(absl::Span<const float> logits) {
+  const size_t rows = grown_tokens_.size();
+  const size_t width = logits.size() / rows;
+  for (size_t i = 0; i < rows; ++i) {
+    const std::vector<uint32_t> path = preparation_->FirstPath();
+    auto ranking = draw_.Rank(logits.subspan(i * width, width), path, kOutcomeRanks);
+    if (!ranking.ok() && !absl::IsNotFound(ranking.status())) return ranking.status();
+    const int row =
+        cache_->length() - static_cast<int>(rows - i) - static_cast<int>(chain_began_) - root_row();
+    if (preparation_->first_is_base()) ++held_;
+    preparation_->Add(row, ranking.ok() ? *std::move(ranking) : Preparation::Ranking());
+  }
+  return absl::OkStatus();
+}
+
+// Of the rows behind the base's those stay that `tokens` follow, which come after the committed ones.
+void ModelDrafter::KeepBranch(absl::Span<const uint32_t> tokens) {
+  if (static_cast<size_t>(cache_->length()) == held_) return;
+  std::vector<int> rows(held_ - chain_began_);
+  std::iota(rows.begin(), rows.end(), 0);
+  const Preparation::Path path = preparation_->Follow(tokens);
+  if (!path.rows.empty()) {
+    rows.resize(static_cast<size_t>(root_row()) + 1 + path.node);
+    for (const int row : path.rows) rows.push_back(root_row() + row);
+    text_.resize(committed_ + path.node);
+    tokens = tokens.subspan(path.node, path.rows.size());
+    text_.insert(text_.end(), tokens.begin(), tokens.end());
+  }
+  cache_->Keep(rows);
+  held_ = static_cast<size_t>(cache_->length());
+}
+
+void ModelDrafter::EndPreparing(uint32_t keep, absl::Span<const uint32_t> tokens) {
+  if (!preparation_.has_value()) return;
+  if (keep < committed_) tokens = {};
+  preparation_->Learn(tokens);
+  KeepBranch(tokens);
+  preparation_.reset();
+}
+
+void ModelDrafter::CutBase(uint32_t nodes) {
+  if (!preparation_.has_value() || nodes >= preparation_->base().size()) return;
+  KeepBranch({});
+  preparation_->CutBase(nodes);
+  text_.resize(committed_ + nodes);
+  KeepInCache(text_.size());
+}
+
+void ModelDrafter::AcceptPrepared(uint32_t node, uint32_t next_token) {
+  TANDEM_CHECK(preparation_.has_value() && node <= preparation_->base().size());
+  std::vector<uint32_t> tokens(preparation_->base().begin(), preparation_->base().begin() + node);
+  tokens.push_back(next_token);
+  preparation_->Learn(tokens);
+  std::vector<uint32_t> with_block = tokens;
+  for (const PreparedBlock& block : preparation_->Blocks()) {
+    if (block.node != node || block.next_token != next_token) continue;
+    with_block.insert(with_block.end(), block.tokens.begin(), block.tokens.end());
+  }
+  KeepBranch(with_block);
+  preparation_->MoveTo(node, next_token);
+  text_.resize(committed_);
+  text_.insert(text_.end(), with_block.begin(), with_block.end());
+  draw_.Accept(static_cast<uint32_t>(committed_), tokens);
+  committed_ += tokens.size();
+  draw_.BeginBlock(static_cast<uint32_t>(committed_));
+}
+
 CandidateTree ModelDrafter::EndBlock() {
   if (block_end_ != 0 && grows()) block_ = tree_->growth.Best();
   block_end_ = 0;
@@ -429,24 +563,26 @@ DrafterFactory ModelDrafterFactory(
   if (options.vocabulary_size == 0) options.vocabulary_size = model.info().vocabulary_size;
   TANDEM_CHECK(options.vocabulary_size <= model.info().vocabulary_size)
       << options.vocabulary_size << " tokens of " << model.info().vocabulary_size;
-  return {
-      options.name,
-      [&model, options, guesses](const speculation::SequenceSettings& settings,
-                                 Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-        if (proposal == Proposal::kDefault) proposal = options.proposal;
-        std::unique_ptr<Guesses> below;
-        if (guesses) {
-          TANDEM_ASSIGN_OR_RETURN(below, guesses(settings, proposal));
-        }
-        const uint64_t room =
-            std::min(uint64_t{model.info().context_length}, settings.max_length + kRoomBehind);
-        TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
-                                model.NewCache(static_cast<int>(room)));
-        return std::make_unique<ModelDrafter>(model, options, settings, proposal, std::move(cache),
-                                              std::move(below));
-      },
-      /*samples=*/true,
-      /*trees=*/!guesses};
+  const auto odds = std::make_shared<ModelOdds>();
+  return {options.name,
+          [&model, options, guesses, odds](
+              const speculation::SequenceSettings& settings,
+              Proposal proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+            if (proposal == Proposal::kDefault) proposal = options.proposal;
+            std::unique_ptr<Guesses> below;
+            if (guesses) {
+              TANDEM_ASSIGN_OR_RETURN(below, guesses(settings, proposal));
+            }
+            const uint64_t room =
+                std::min(uint64_t{model.info().context_length}, settings.max_length + kRoomBehind);
+            TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<model::Cache> cache,
+                                    model.NewCache(static_cast<int>(room)));
+            return std::make_unique<ModelDrafter>(model, options, settings, proposal,
+                                                  std::move(cache), std::move(below), odds);
+          },
+          /*samples=*/true,
+          /*trees=*/!guesses,
+          /*prepares=*/!guesses};
 }
 
 }  // namespace tandem::draft_service

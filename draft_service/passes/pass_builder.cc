@@ -56,7 +56,8 @@ void PassBuilder::Join(const PassMember& member) {
     if (other.id == member.id) return;
   }
   members_.push_back(member);
-  waiting_rows_ += member.drafter->wanted().total();
+  const ForwardDrafter::Wanted wanted = member.drafter->wanted();
+  waiting_rows_ += wanted.reading + wanted.drafting;
 }
 
 void PassBuilder::Leave(uint64_t id) {
@@ -78,19 +79,27 @@ int PassBuilder::RowLimit() const {
 
 absl::Duration PassBuilder::ExpectedTime() const {
   if (members_.empty() || cost_.empty()) return absl::ZeroDuration();
-  const int64_t rows = static_cast<int64_t>(members_.size());  // most want one
+  const int64_t rows =  // most want one
+      std::count_if(members_.begin(), members_.end(), [](const PassMember& member) {
+        return member.drafter->wanted().preparing == 0;
+      });
   return cost_.Estimate(static_cast<int>(std::clamp<int64_t>(rows, 1, RowLimit())));
 }
 
 std::vector<PassBuilder::Chosen> PassBuilder::Choose() {
-  std::vector<Item> drafting, reading;
-  std::vector<size_t> drafting_member, reading_member;
+  std::vector<Item> drafting, reading, preparing;
+  std::vector<size_t> drafting_member, reading_member, preparing_member;
   int64_t drafting_rows = 0;
   int64_t reading_rows = 0;
   for (size_t i = 0; i < members_.size(); ++i) {
     const PassMember& member = members_[i];
     const ForwardDrafter::Wanted wanted = member.drafter->wanted();
     TANDEM_CHECK(wanted.total() >= 1) << "a member that wants nothing";
+    if (wanted.preparing > 0) {
+      preparing.push_back({member.group, member.id, 0, wanted.preparing, member.weight});
+      preparing_member.push_back(i);
+      continue;
+    }
     const bool drafts = wanted.drafting > 0 && wanted.reading <= kShortReading;
     (drafts ? drafting : reading)
         .push_back({member.group, member.id, wanted.drafting, wanted.reading, member.weight});
@@ -98,7 +107,8 @@ std::vector<PassBuilder::Chosen> PassBuilder::Choose() {
     (drafts ? drafting_rows : reading_rows) += wanted.total();
   }
   int max = RowLimit();
-  if (drafting.empty() && pass_rows_ == 0) {
+  const bool only_prepares = drafting.empty() && reading.empty();
+  if (drafting.empty() && !only_prepares && pass_rows_ == 0) {
     max = std::min(std::max(max, kReadingRows), model_.max_rows());
   }
   int for_reading = 0;  // at most; what drafting leaves comes to it
@@ -119,8 +129,9 @@ std::vector<PassBuilder::Chosen> PassBuilder::Choose() {
   };
   pick(drafting_share_, drafting, drafting_member, max - for_reading);
   pick(reading_share_, reading, reading_member, left);
+  if (only_prepares) pick(preparing_share_, preparing, preparing_member, left);
   TANDEM_CHECK(left >= 0 && left < max) << left << " of " << max << " rows are left";
-  waiting_rows_ = drafting_rows + reading_rows - (max - left);
+  waiting_rows_ = only_prepares ? 0 : drafting_rows + reading_rows - (max - left);
   return chosen;
 }
 

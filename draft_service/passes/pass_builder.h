@@ -5,6 +5,9 @@
 // Rows are shared by deficit round-robin among clients, and among the sequences of each by weight.
 // Reading gets at most half of the rows while blocks are drafted.
 //
+// Rows of blocks in advance (ForwardDrafter) are in passes alone where nobody wants others, so a block that is
+// asked for waits for one such pass at most. They are not counted as waiting.
+//
 // Without a given number, a pass has as many rows as pay: the fewest whose time per row is within a
 // quarter of the best that was measured. On a device that computes all the time that is few, and a
 // lone block beside many waits for short passes; where rows cost next to nothing it is many. The
@@ -86,6 +89,7 @@ class PassBuilder {
   std::vector<PassMember> members_;  // in the order of joining
   scheduling::FairShare drafting_share_;
   scheduling::FairShare reading_share_;
+  scheduling::FairShare preparing_share_;
   bool readers_turn_ = false;  // when a pass has one row for both
   int64_t waiting_rows_ = 0;
   scheduling::CostCurve cost_;  // of passes that read nothing: rows without logits are cheaper

@@ -5,6 +5,7 @@
 // Thread safety: the drafting thread alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -43,6 +44,7 @@ class Passes {
   void JoinOrLeave(Sequence& sequence);
   void Leave(const Sequence& sequence);  // does nothing if it is not in
   bool empty() const { return at_work_.empty(); }
+  size_t size() const { return at_work_.size(); }  // sequences that are in them
 
   // Those whose time is over, or would be before another pass is. Looks at the clock and at the
   // time that recent passes took, never at a token or its probability.

@@ -33,10 +33,17 @@ struct AdvanceArrives {
   concurrency::Instant arrived;
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
 };
+// No Advance: it gets no answer.
+struct SubmittedArrives {
+  StreamId stream{};
+  SequenceId sequence{};
+  base::BlockId block_id{};
+  uint32_t nodes = 0;
+};
 struct CloseArrives {
   StreamId stream{};
   SequenceId sequence{};
 };
-using Arrival = std::variant<OpenArrives, AdvanceArrives, CloseArrives>;
+using Arrival = std::variant<OpenArrives, AdvanceArrives, SubmittedArrives, CloseArrives>;
 
 }  // namespace tandem::draft_service

@@ -8,6 +8,7 @@
 #include "common/messages/trace_context.h"
 #include "common/speculation/proposal_codec.h"
 #include "common/speculation/sequence_options.h"
+#include "draft_service/drafters/drafter.h"
 
 namespace tandem::draft_service {
 namespace {
@@ -44,9 +45,9 @@ std::optional<Refusal> CheckShape(const internal::v1::Shape& shape, const Reques
   if (shape.min_confidence() > 0 && shape.max_nodes() > 0) {
     return Invalid("shape.min_confidence", "is of chains: send 0 with max_nodes above 0");
   }
-  if (shape.max_outcomes() > 0) {
+  if (shape.max_outcomes() > kMaxOutcomes) {
     return Invalid("shape.max_outcomes",
-                   "blocks drafted in advance are not served yet: leave it 0");
+                   absl::StrCat(shape.max_outcomes(), " is outside 0 to ", kMaxOutcomes));
   }
   return std::nullopt;
 }
@@ -99,6 +100,7 @@ std::variant<CheckedAdvance, Refusal> CheckAdvance(internal::v1::Advance advance
   result.max_draft_tokens = advance.shape().max_draft_tokens();
   result.max_nodes = advance.shape().max_nodes();
   result.min_confidence = advance.shape().min_confidence();
+  result.max_outcomes = advance.shape().max_outcomes();
   const uint64_t within = advance.shape().wanted_within_us();
   if (within > 0 && within < uint64_t{1} << 62) {
     result.wanted_within = absl::Microseconds(static_cast<int64_t>(within));

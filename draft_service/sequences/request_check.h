@@ -37,6 +37,7 @@ struct CheckedAdvance {
   uint32_t max_draft_tokens = 0;
   uint32_t max_nodes = 0;     // what the sequence's options allow is not checked
   double min_confidence = 0;  // what its rule allows is not checked
+  uint32_t max_outcomes = 0;  // at most kMaxOutcomes; the draft may prepare fewer blocks, or none
   absl::Duration wanted_within = absl::InfiniteDuration();  // from its arrival
 };
 

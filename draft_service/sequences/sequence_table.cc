@@ -48,6 +48,7 @@ void SequenceTable::SetProblem(Sequence& sequence, messages::Refusal problem) {
   }
   sequence.problem = std::move(problem);
   sequence.drafter = nullptr;
+  sequence.base.reset();
 }
 
 size_t SequenceTable::size(uint64_t group) const {

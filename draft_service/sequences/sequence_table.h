@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/concurrency/instant.h"
@@ -29,11 +30,25 @@ struct Unanswered {
   uint32_t max_draft_tokens = 0;
   uint32_t max_nodes = 0;                       // of a tree; 0: a chain
   double min_confidence = 0;                    // BlockShape::min_confidence
+  uint32_t max_outcomes = 0;                    // BlockShape::max_outcomes
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   absl::Duration computed;                      // time of the passes that it was in, and its own
   int drafted = 0;                              // candidates
 
   concurrency::Instant deadline() const { return arrived + wanted_within; }
+};
+
+// The block that a sequence's client has, and blocks for its outcomes.
+struct Base {
+  uint64_t round = 0;
+  base::BlockId id{};
+  std::vector<uint32_t> tokens;
+  // Absent: they are not sent, because they are being made or nobody makes them.
+  struct Outcome {
+    base::BlockId id{};
+    PreparedBlock block;
+  };
+  std::optional<std::vector<Outcome>> sent;
 };
 
 struct Sequence {
@@ -45,13 +60,14 @@ struct Sequence {
   std::string drafter_name;                  // as in Options; empty: there is none of the name
   std::unique_ptr<Drafter> drafter;          // null: `problem` says why not
   uint32_t max_nodes = 0;                    // of the trees that it may ask for
-  bool takes_min_confidence = false;         // its rule has no q
+  bool values_may_decide = false;            // on length and outcomes: its rule has no q
   std::optional<messages::Refusal> problem;  // the answer to every Advance until it is opened again
   std::optional<messages::Refusal> notice;   // the answer to the next Advance alone
   speculation::HeldPrefix committed;
   std::optional<uint64_t> last_round;  // the last one that was answered with a block
   base::BlockId last_block{};
   std::optional<Unanswered> unanswered;
+  std::optional<Base> base;  // absent: no blocks are prepared (serving/prepared_blocks.h)
 
   ForwardDrafter* forward_drafter() const {
     return drafter == nullptr ? nullptr : drafter->forward_drafter();

@@ -106,7 +106,7 @@ std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedO
                      "for one of: ", absl::StrJoin(drafters_.tree_names(), ", ")));
   }
   sequence.max_nodes = open.settings.max_nodes;
-  sequence.takes_min_confidence = acceptance::HasTrees(open.settings.rule);
+  sequence.values_may_decide = acceptance::HasTrees(open.settings.rule);
   auto drafter = factory->make(open.settings, open.proposal);
   if (drafter.ok()) {
     sequence.drafter = *std::move(drafter);

@@ -52,6 +52,10 @@ class Sequences {
   // The committed tokens are those of `prefix` from now on. The refusal: they are not, because it
   // does not fit what is held (NEED_PREFIX), or because the sequence has failed over it.
   std::optional<messages::Refusal> Accept(Sequence& sequence, const internal::v1::Prefix& prefix);
+  // More tokens are committed, which its drafter has been told.
+  void AppendCommitted(Sequence& sequence, absl::Span<const uint32_t> tokens) {
+    sequence.committed.Append(tokens);
+  }
   // Its drafter gave this error. The refusal is the answer to every Advance.
   messages::Refusal Fail(Sequence& sequence, const absl::Status& status);
   // Its Advance was answered, and it is in no pass.

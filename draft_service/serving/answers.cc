@@ -33,6 +33,24 @@ internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
   return block;
 }
 
+internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, base::BlockId block_id,
+                                  absl::Span<const uint32_t> tokens, uint32_t vocabulary_size) {
+  speculation::CandidateTree drafted;
+  drafted.id = block_id;
+  drafted.tokens.assign(tokens.begin(), tokens.end());
+  internal::v1::Block block = DraftedReply(sequence, round, drafted, vocabulary_size);
+  block.set_final(false);
+  return block;
+}
+
+void Answers::Push(Stream& stream, std::vector<internal::v1::Block> blocks) {
+  for (internal::v1::Block& block : blocks) {
+    internal::v1::DraftReply reply;
+    *reply.mutable_block() = std::move(block);
+    if (!stream.sink->Send(std::move(reply))) return;  // its end is on its way
+  }
+}
+
 void Answers::Send(Stream& stream, internal::v1::Block block, EndedAdvance advance) {
   stream.Pay();
   advance.status = block.status();

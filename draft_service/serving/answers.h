@@ -1,5 +1,5 @@
 // The one Block of each Advance, as it goes out: with its times and the load of that moment, once
-// the observer has heard of it.
+// the observer has heard of it. And Blocks that were made in advance.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "common/messages/refusal.h"
@@ -26,6 +28,11 @@ internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
                                  const speculation::CandidateTree& drafted,
                                  uint32_t vocabulary_size);
 
+// The same of a block that was made in advance: it is no answer, `block_id` is not 0, and what it assumes is left to
+// the caller.
+internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, base::BlockId block_id,
+                                  absl::Span<const uint32_t> tokens, uint32_t vocabulary_size);
+
 class Answers {
  public:
   // `clock` and `observer` outlive it. `load`: as of now, which goes with every Block.
@@ -35,6 +42,8 @@ class Answers {
   // The Block that the stream is owed. What of `advance` shows in the Block (status, candidates,
   // end) is filled in here, and so are the times in the Block.
   void Send(Stream& stream, internal::v1::Block block, EndedAdvance advance);
+  // Blocks that answer nothing, as they are, one after the other.
+  void Push(Stream& stream, std::vector<internal::v1::Block> blocks);
   // An Advance is over whose stream is gone: nothing is sent.
   void Drop(EndedAdvance advance);
 

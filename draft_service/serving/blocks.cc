@@ -26,13 +26,14 @@ EndedAdvance Ended(const Sequence& sequence, const Unanswered& advance) {
 }  // namespace
 
 Blocks::Blocks(uint32_t vocabulary_size, const concurrency::Clock& clock, Streams& streams,
-               Answers& answers, Sequences& sequences, Passes& passes)
+               Answers& answers, Sequences& sequences, Passes& passes, PreparedBlocks& prepared)
     : vocabulary_size_(vocabulary_size),
       clock_(clock),
       streams_(streams),
       answers_(answers),
       sequences_(sequences),
-      passes_(passes) {}
+      passes_(passes),
+      prepared_(prepared) {}
 
 void Blocks::Begin(AdvanceArrives event) {
   EndedAdvance ended{.trace = event.trace, .arrived = event.arrived};
@@ -59,6 +60,7 @@ void Blocks::Begin(AdvanceArrives event) {
                                         .max_draft_tokens = advance.max_draft_tokens,
                                         .max_nodes = advance.max_nodes,
                                         .min_confidence = advance.min_confidence,
+                                        .max_outcomes = advance.max_outcomes,
                                         .trace = event.trace};
       return Propose(*sequence, began);
     }
@@ -72,6 +74,7 @@ void Blocks::Begin(AdvanceArrives event) {
 std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
                                       concurrency::Instant arrived) {
   if (sequence.problem.has_value()) return sequence.problem;
+  prepared_.End(sequence);
   if (sequence.notice.has_value()) return std::exchange(sequence.notice, std::nullopt);
   if (clock_.Now() - arrived >= advance.wanted_within) {
     return messages::MakeRefusal(
@@ -88,7 +91,7 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
         "shape.max_nodes",
         absl::StrCat(advance.max_nodes, " is above options.max_nodes, ", sequence.max_nodes));
   }
-  if (advance.min_confidence > 0 && !sequence.takes_min_confidence) {
+  if (advance.min_confidence > 0 && !sequence.values_may_decide) {
     return Invalid(
         "shape.min_confidence",
         "this sequence's candidates are drawn from a q, and then no value may decide where a block "
@@ -100,9 +103,11 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
 }
 
 void Blocks::Propose(Sequence& sequence, concurrency::Instant began) {
-  const BlockShape shape{.max_draft_tokens = sequence.unanswered->max_draft_tokens,
-                         .max_nodes = sequence.unanswered->max_nodes,
-                         .min_confidence = sequence.unanswered->min_confidence};
+  const BlockShape shape{
+      .max_draft_tokens = sequence.unanswered->max_draft_tokens,
+      .max_nodes = sequence.unanswered->max_nodes,
+      .min_confidence = sequence.unanswered->min_confidence,
+      .max_outcomes = sequence.values_may_decide ? sequence.unanswered->max_outcomes : 0};
   if (ForwardDrafter* forward_drafter = sequence.forward_drafter()) {
     forward_drafter->BeginBlock(shape);
     sequence.unanswered->computed = clock_.Now() - began;
@@ -145,13 +150,14 @@ void Blocks::OnPassEnded(const EndedPass& pass) {
     }
     if (!member.status.ok()) {
       passes_.Leave(sequence);
+      prepared_.End(sequence);
       Refusal refusal = sequences_.Fail(sequence, member.status);
       if (asked) Refuse(sequence, std::move(refusal));
       continue;
     }
-    if (asked && sequence.forward_drafter()->wanted().total() == 0) {
-      AnswerDrafted(sequence, EndBlock(sequence));
-    }
+    const bool whole = sequence.forward_drafter()->wanted().total() == 0;
+    if (asked && whole) AnswerDrafted(sequence, EndBlock(sequence));
+    if (!asked && whole) prepared_.Send(sequence);
     passes_.JoinOrLeave(sequence);
   }
 }
@@ -166,8 +172,9 @@ CandidateTree Blocks::EndBlock(Sequence& sequence) {
 void Blocks::AnswerDrafted(Sequence& sequence, CandidateTree drafted) {
   sequence.last_round = sequence.unanswered->round;
   drafted.id = base::Advance(sequence.last_block);
-  Answer(sequence,
-         DraftedReply(sequence.name, sequence.unanswered->round, drafted, vocabulary_size_));
+  const Unanswered advance = *sequence.unanswered;
+  Answer(sequence, DraftedReply(sequence.name, advance.round, drafted, vocabulary_size_));
+  prepared_.Begin(sequence, advance, drafted);
 }
 
 void Blocks::Refuse(Sequence& sequence, Refusal refusal) {

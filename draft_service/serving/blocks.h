@@ -26,6 +26,7 @@
 #include "draft_service/sequences/sequence_table.h"
 #include "draft_service/sequences/sequences.h"
 #include "draft_service/serving/answers.h"
+#include "draft_service/serving/prepared_blocks.h"
 #include "draft_service/serving/streams.h"
 #include "tandem/internal/v1/draft.pb.h"
 
@@ -35,7 +36,7 @@ class Blocks {
  public:
   // All references outlive it. `vocabulary_size`: ids below it are tokens.
   Blocks(uint32_t vocabulary_size, const concurrency::Clock& clock, Streams& streams,
-         Answers& answers, Sequences& sequences, Passes& passes);
+         Answers& answers, Sequences& sequences, Passes& passes, PreparedBlocks& prepared);
 
   void Begin(AdvanceArrives event);
   // Ends what is late before a pass that it would be in, or that would make it later than it may
@@ -63,6 +64,7 @@ class Blocks {
   Answers& answers_;
   Sequences& sequences_;
   Passes& passes_;
+  PreparedBlocks& prepared_;
 };
 
 }  // namespace tandem::draft_service

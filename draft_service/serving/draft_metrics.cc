@@ -38,11 +38,22 @@ struct DraftMetrics::Counts {
           transport::StatusName(static_cast<internal::v1::Status>(status));
       blocks[static_cast<size_t>(status)] = &family.Add({{"status", std::string(name)}});
     }
+    auto& prepared_family =
+        prometheus::BuildCounter()
+            .Name("tandem:draft_prepared_blocks_total")
+            .Help(
+                "Blocks made in advance for outcomes of the one before: sent, and "
+                "of these taken for the next round or dropped")
+            .Register(registry);
+    for (const char* event : {"sent", "taken", "dropped"}) {
+      prepared.push_back(&prepared_family.Add({{"event", event}}));
+    }
   }
 
   mutable concurrency::Mutex mutex;  // so that a text never has half of what one call counted
   prometheus::Registry registry;
   std::array<prometheus::Counter*, internal::v1::Status_ARRAYSIZE> blocks{};
+  std::vector<prometheus::Counter*> prepared;  // by PreparedEvent
   prometheus::Counter& tokens = prometheus::BuildCounter()
                                     .Name("tandem:draft_tokens_total")
                                     .Help("Candidates in the Blocks that were sent")
@@ -92,6 +103,11 @@ void DraftMetrics::CountRecalled(const Drafter::Recalled& recalled) {
   MutexLock lock(counts_->mutex);
   counts_->prefix_queries.Increment(static_cast<double>(recalled.looked_for));
   counts_->prefix_hits.Increment(static_cast<double>(recalled.found));
+}
+
+void DraftMetrics::CountPrepared(PreparedEvent event, size_t blocks) {
+  MutexLock lock(counts_->mutex);
+  counts_->prepared[static_cast<size_t>(event)]->Increment(static_cast<double>(blocks));
 }
 
 void DraftMetrics::CountPass(int rows, int sequences) {

@@ -17,6 +17,9 @@
 
 namespace tandem::draft_service {
 
+// What becomes of a block that was made in advance: it is sent, and then taken or dropped.
+enum class PreparedEvent : uint8_t { kSent, kTaken, kDropped };
+
 class DraftMetrics {
  public:
   DraftMetrics();
@@ -27,6 +30,7 @@ class DraftMetrics {
   void CountAdvance(internal::v1::Status status, uint32_t tokens, absl::Duration queued,
                     absl::Duration computed);
   void CountRecalled(const Drafter::Recalled& recalled);
+  void CountPrepared(PreparedEvent event, size_t blocks);
   void CountPass(int rows, int sequences);
 
   // `load`: what the load meter counts is not counted again here.

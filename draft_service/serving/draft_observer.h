@@ -4,6 +4,7 @@
 // Thread safety: the drafting thread calls; metrics are for any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,6 +44,8 @@ class DraftObserver {
 
   // Once an Advance. One that is not sampled costs its counting alone: nothing is allocated.
   void OnEnded(const EndedAdvance& advance);
+  // Blocks made in advance were sent, turned out to be the next one, or turned out not to be.
+  void OnPrepared(PreparedEvent event, size_t blocks) { metrics_.CountPrepared(event, blocks); }
   void OnPass(int rows, int sequences) { metrics_.CountPass(rows, sequences); }
 
   const DraftMetrics& metrics() const { return metrics_; }

@@ -31,7 +31,9 @@ Executor::Executor(const Options& options)
                }),
       sequences_({options.drafters, options.default_drafter}, options.max_sequences),
       passes_(options.pass_rows, clock()),
-      blocks_(options.vocabulary_size, clock(), streams(), answers_, sequences_, passes_) {
+      prepared_(options.vocabulary_size, streams(), answers_, sequences_, passes_, observer_),
+      blocks_(options.vocabulary_size, clock(), streams(), answers_, sequences_, passes_,
+              prepared_) {
   Report();
 }
 
@@ -73,6 +75,7 @@ void Executor::HandleOne(OpenArrives open) {
   if (stream == nullptr) return;
   Sequence* const other = draining() ? nullptr : sequences_.GivesWayTo(open, stream->group);
   if (other != nullptr) {
+    prepared_.End(*other);
     passes_.Leave(*other);
     sequences_.GiveWay(*other);
   }
@@ -80,9 +83,15 @@ void Executor::HandleOne(OpenArrives open) {
   if (sequence != nullptr) passes_.JoinOrLeave(*sequence);  // a long prompt is read ahead
 }
 
+void Executor::HandleOne(SubmittedArrives submitted) {
+  Sequence* sequence = sequences_.Find(submitted.stream, submitted.sequence);
+  if (sequence != nullptr) prepared_.OnSubmitted(*sequence, submitted.block_id, submitted.nodes);
+}
+
 void Executor::HandleOne(CloseArrives close) {
   Sequence* sequence = sequences_.Find(close.stream, close.sequence);
   if (sequence == nullptr) return;
+  prepared_.End(*sequence);
   passes_.Leave(*sequence);
   if (sequence->unanswered.has_value()) {
     blocks_.Refuse(*sequence,
@@ -93,6 +102,7 @@ void Executor::HandleOne(CloseArrives close) {
 
 void Executor::Free(Stream& stream, bool /*may_return*/) {
   while (Sequence* sequence = sequences_.AnyOf(stream.id)) {
+    prepared_.End(*sequence);
     blocks_.Drop(*sequence);
     passes_.Leave(*sequence);
     sequences_.Erase(*sequence);

@@ -5,7 +5,7 @@
 //
 // This class says what comes after what; queue, streams and their ends are in
 // common/serving/executor.h, a sequence's life in sequences.h, the way from an Advance to its Block
-// in blocks.h, the passes of the models in passes.h, Blocks that go out in answers.h.
+// in blocks.h, blocks in advance in prepared_blocks.h, the passes of the models in passes.h, Blocks that go out in answers.h.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@
 #include "draft_service/serving/client_groups.h"
 #include "draft_service/serving/draft_observer.h"
 #include "draft_service/serving/options.h"
+#include "draft_service/serving/prepared_blocks.h"
 #include "draft_service/serving/streams.h"
 #include "tandem/internal/v1/draft.pb.h"
 
@@ -45,6 +46,7 @@ class Executor final : public serving::Executor<Stream, Arrival> {
 
   void HandleOne(OpenArrives open);
   void HandleOne(AdvanceArrives advance) { blocks_.Begin(std::move(advance)); }
+  void HandleOne(SubmittedArrives submitted);
   void HandleOne(CloseArrives close);
   bool RunPasses();
   void HandOver();
@@ -58,6 +60,7 @@ class Executor final : public serving::Executor<Stream, Arrival> {
   Answers answers_;
   Sequences sequences_;
   Passes passes_;
+  PreparedBlocks prepared_;
   Blocks blocks_;
 };
 

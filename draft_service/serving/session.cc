@@ -38,6 +38,7 @@ v1::Welcome MakeWelcome(const Options& options) {
   }
   welcome.add_features(messages::kFeatureConfidence);
   const DrafterSet drafters(options.drafters, options.default_drafter);
+  if (drafters.Find("")->prepares) welcome.add_features(messages::kFeatureOutcomes);
   for (std::string& name : drafters.names()) welcome.add_drafters(std::move(name));
   for (std::string& name : drafters.one_hot_names()) welcome.add_one_hot_drafters(std::move(name));
   if (const uint32_t nodes = ServedNodes(options); nodes > 0) {
@@ -83,7 +84,10 @@ void Session::Handle(internal::v1::DraftRequest message) {
           Arrival(CloseArrives{stream(), SequenceId{message.close().sequence()}}));
       return;
     case internal::v1::DraftRequest::kSubmitted:
-      return;  // only blocks drafted in advance would build on it, and those are not served
+      PushRequest(SubmittedArrives{stream(), SequenceId{message.submitted().sequence()},
+                                   base::BlockId{message.submitted().block_id().value()},
+                                   message.submitted().nodes()});
+      return;
     case internal::v1::DraftRequest::kHello:
       return;  // serving::Session takes it
     case internal::v1::DraftRequest::KIND_NOT_SET:

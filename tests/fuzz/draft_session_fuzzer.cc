@@ -58,6 +58,7 @@ struct Client {
   std::map<AdvanceKey, Asked> asked;
   std::map<uint64_t, std::vector<uint32_t>> committed;  // of each sequence
   std::map<uint64_t, uint64_t> rounds;
+  std::map<uint64_t, uint64_t> last_block;
   // What each sequence is opened with, every time that it is.
   std::map<uint64_t, Told> told;
   // Sequences that were opened with another drafter than the model, or told arbitrary things.
@@ -113,6 +114,9 @@ class Run {
       case 9:
       case 10:
         SendOpen(client);
+        break;
+      case 11:
+        SendSubmitted(client);
         break;
       default:
         SendAdvance(client);
@@ -199,9 +203,26 @@ class Run {
       case 4:
         advance.mutable_outcome()->set_node(data_.ConsumeIntegral<uint32_t>());
         break;
+      case 5:
+      case 6:
+      case 7:
+        advance.mutable_shape()->set_max_outcomes(
+            data_.ConsumeIntegralInRange(0u, kMaxOutcomes + 1));
+        break;
       default:
         break;
     }
+    Send(client, request);
+  }
+
+  // Of the last block, of one that was made in advance for it, or of none.
+  void SendSubmitted(Client& client) {
+    const uint64_t sequence = data_.ConsumeIntegralInRange<uint64_t>(0, 4);
+    const uint64_t back = data_.ConsumeIntegralInRange<uint64_t>(0, kMaxOutcomes);
+    internal::v1::DraftRequest request;
+    request.mutable_submitted()->set_sequence(sequence);
+    request.mutable_submitted()->mutable_block_id()->set_value(client.last_block[sequence] - back);
+    request.mutable_submitted()->set_nodes(data_.ConsumeIntegralInRange(0u, 9u));
     Send(client, request);
   }
 
@@ -263,6 +284,8 @@ class Run {
     auto it = client.asked.find({block.sequence(), block.round()});
     TANDEM_CHECK(it != client.asked.end()) << "nobody asked: " << block.ShortDebugString();
     Client::Asked& asked = it->second;
+    client.last_block[block.sequence()] = block.block_id().value();
+    if (block.has_assumes()) return CheckPrepared(asked, block);
     TANDEM_CHECK(++asked.answered <= asked.times) << block.ShortDebugString();
     TANDEM_CHECK(block.final() && block.status() != internal::v1::STATUS_UNSPECIFIED);
     TANDEM_CHECK(block.has_load() && block.load().free_slots() <= 5);
@@ -287,6 +310,16 @@ class Run {
           {block.q(i).weights().begin(), block.q(i).weights().end()}};
       TANDEM_CHECK_OK(sampling::ValidateFor(q, block.tokens(i), kVocabulary));
     }
+  }
+
+  void CheckPrepared(const Client::Asked& asked, const internal::v1::Block& block) {
+    TANDEM_CHECK(!block.final() && block.status() == internal::v1::STATUS_OK && asked.times > 0);
+    TANDEM_CHECK(block.assumes().block_id().value() < block.block_id().value());
+    TANDEM_CHECK(block.assumes().node() <= asked.max_draft_tokens);
+    TANDEM_CHECK(block.assumes().next_token() < kVocabulary);
+    TANDEM_CHECK(!block.tokens().empty() && block.q().empty() && block.parents().empty());
+    TANDEM_CHECK(block.tokens_size() <= static_cast<int>(asked.max_draft_tokens));
+    for (const uint32_t token : block.tokens()) TANDEM_CHECK(token < kVocabulary);
   }
 
   // An orderly end: all is answered, then the stream closes with OK.

@@ -168,7 +168,7 @@ TEST(DraftSession, ShapesThatAreNotServedAreNamed) {
               a.mutable_shape()->set_max_nodes(1);
             }),
             "shape.min_confidence");
-  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_outcomes(1); }),
+  EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_shape()->set_max_outcomes(17); }),
             "shape.max_outcomes");
   EXPECT_EQ(field([](internal::v1::Advance& a) { a.mutable_prefix()->add_tokens(8); }),
             "prefix.tokens[0]");
