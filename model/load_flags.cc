@@ -6,7 +6,7 @@
 namespace tandem::model {
 
 void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
-                      absl::string_view threads_help) {
+                      absl::string_view threads_help, absl::string_view pool_help) {
   flags.Group("Model");
   flags.Text("model", &directory, model_help);
   flags.Choice("dtype", &dtype, DtypeNames(),
@@ -19,7 +19,7 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
   flags.Number("threads", &threads, 1, 256,
                absl::StrCat("threads that compute a pass; when absent, ", threads_help));
   flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
-               "tokens that all sequences together may hold; 0 = as the memory allows");
+               absl::StrCat("tokens that all sequences together may hold; 0 = ", pool_help));
 }
 
 absl::StatusOr<LoadOptions> LoadFlags::Options() const {

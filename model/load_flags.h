@@ -22,7 +22,9 @@ struct LoadFlags {
   int64_t pool_tokens = 0;  // 0: as the memory allows
 
   // `model_help`: what the model is for. `threads_help`: how many there are when nothing is said.
-  void AddTo(flags::FlagSet& flags, absl::string_view model_help, absl::string_view threads_help);
+  // `pool_help`: what 0 tokens of the pool mean.
+  void AddTo(flags::FlagSet& flags, absl::string_view model_help, absl::string_view threads_help,
+             absl::string_view pool_help = "as the memory allows");
   // INVALID_ARGUMENT naming each bad value. Looks at no file.
   absl::StatusOr<LoadOptions> Options() const;
 };

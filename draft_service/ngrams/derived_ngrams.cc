@@ -23,7 +23,7 @@ static_assert(sizeof(Successor) == 8);
 
 constexpr char kMagic[8] = {'T', 'A', 'N', 'D', 'E', 'M', 'N', 'G'};
 constexpr char kPartialMagic[8] = {'T', 'A', 'N', 'D', 'E', 'M', 'N', 'P'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;                     // 1 had bigrams after an empty context
 constexpr size_t kIdBytes = 128;                     // with a zero at the end
 constexpr int64_t kMaxFileBytes = int64_t{1} << 40;  // its header says how many they are
 

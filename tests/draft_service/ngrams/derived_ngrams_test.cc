@@ -145,9 +145,9 @@ TEST(DerivedNgrams, RefusesWhatIsSomethingElse) {
   EXPECT_THAT(std::string(other.message()),
               AllOf(HasSubstr("tokenizer-1"), HasSubstr("tokenizer-2")));
   std::string newer = bytes;
-  newer[8] = 2;
+  newer[8] = 3;
   Write(path, newer);
-  EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("has version 2; this reads 1"));
+  EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("has version 3; this reads 2"));
   Write(path, "{\"no\": \"table\"}");
   EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("is no file of `tandem derive-"));
   EXPECT_TRUE(absl::IsNotFound(Refusal("/nowhere/at/all")));
