@@ -4,14 +4,14 @@
     bench/draft/drafters.py BIN PROMPTS [--texts=FILE] [--target-model=DIR] [--dtype=NAME]
         [--draft-model=DIR] [--ngram-corpus=FILE] [--ngrams=FILE] [--recall-tokens=N]
         [--drafters=a,b,...] [--prompts=20] [--max-tokens=64] [--draft-tokens=4]
-        [--temperatures=0,0.7] [--rule=speculative]
+        [--temperatures=0,0.7] [--rule=speculative] [--raw]
 
 BIN has the programs of a build (build/release/bin). PROMPTS is a folder with any of these files, as
 their authors publish them: humaneval/HumanEval.jsonl.gz, gsm8k/test.jsonl, mt_bench/question.jsonl.
 A file in its place is read as one prompt per line. --texts, .txt or .txt.xz, adds passages of it to
 be summarised. Starts `tandem serve`, and sends each prompt once per drafter and temperature, the
 drafters in turn: to a model with a chat template as a message, until its answer ends; to any other
-one as a text to continue, whatever ends. Cells have the temperatures' values with a slash between
+one, and with --raw, as a text to continue, and end tokens do not end it. Cells have the temperatures' values with a slash between
 them. A count of passes does not depend on how busy the machine is, unless blocks come too late
 (rounds without their draft are counted in the last column), or the drafter is `auto`, which chooses
 by times.
@@ -145,6 +145,7 @@ def main():
     parser.add_argument("--drafters", default="")
     parser.add_argument("--temperatures", default="0")
     parser.add_argument("--rule", default="speculative")
+    parser.add_argument("--raw", action="store_true")
     arguments = parser.parse_args()
     temperatures = [float(one) for one in arguments.temperatures.split(",")]
     flags = [f"--{flag.replace('_', '-')}={getattr(arguments, flag)}"
@@ -153,7 +154,8 @@ def main():
     sums = collections.defaultdict(lambda: NONE)  # by drafter, set and temperature
     with Server(arguments, flags) as server:
         model = server.ask("models")["data"][0]
-        arguments.model, chat = model["id"], model["tandem"]["chat_template"]
+        arguments.model = model["id"]
+        chat = model["tandem"]["chat_template"] and not arguments.raw
         drafters = arguments.drafters.split(",") if arguments.drafters else [
             *model["tandem"]["drafters"], "auto"]
         sets = read_prompts(arguments, chat)
