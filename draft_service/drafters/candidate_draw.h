@@ -68,8 +68,8 @@ class CandidateDraw {
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
   void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
 
-  // As the first Append, and returns what ranks first there (Rank), `count` tokens at most: the first of them is the
-  // candidate. Not where it draws from q.
+  // As the first Append, and returns what ranks first there (Rank), `count` tokens at most: the
+  // first of them is the candidate. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> AppendRanked(
       absl::Span<const float> logits, size_t count, speculation::CandidateTree& block);
 

@@ -45,15 +45,16 @@ struct BlockShape {
   // drafter estimates it, is below this. 0: it does not. Drafters without such an estimate ignore it. Only for
   // sequences whose candidates are not drawn from a q (CandidateDraw::sends_q).
   double min_confidence = 0;
-  // Of a chain without min_confidence, by a drafter that prepares: outcomes of the block for which blocks may be
-  // made in advance (ForwardDrafter), at most kMaxOutcomes. It changes no block. Others ignore it.
+  // Of a chain without min_confidence, by a drafter that prepares: outcomes of the block for which
+  // blocks may be made in advance (ForwardDrafter), at most kMaxOutcomes. It changes no block.
+  // Others ignore it.
   uint32_t max_outcomes = 0;
 };
 
 inline constexpr uint32_t kMaxOutcomes = 16;
 
-// A block that was made in advance: for the outcome that the first `node` candidates of its base stand, and that
-// `next_token` follows.
+// A block that was made in advance: for the outcome that the first `node` candidates of its base
+// stand, and that `next_token` follows.
 struct PreparedBlock {
   uint32_t node = 0;
   uint32_t next_token = 0;
@@ -106,16 +107,19 @@ class Drafter {
 // A block depends on the committed tokens alone, not on how its parts were cut or batched
 // (model/language_model.h, row invariance).
 //
-// Between blocks it may prepare: make the next block for likely outcomes of the one before, the base.
+// Between blocks it may prepare: make the next block for likely outcomes of the one before, the
+// base.
 //
 //   BeginBlock(shape with max_outcomes) … EndBlock   the base
 //   BeginPreparing()                                 becomes work
 //   while wanted().preparing > 0: as above
-//   Prepared()                                       blocks, each equal to what BeginBlock would make, of the base's
-//                                                    shape, after Accept with its outcome's tokens
+//   Prepared()                                       blocks, each equal to what BeginBlock with the
+//                                                    base's shape would make after Accept with the
+//                                                    tokens of its outcome
 //   AcceptPrepared(node, next_token)                 instead of Accept: its block is the base now
 //
-// Accept ends it at any time, and BeginBlock does. Rows that turn out to be of committed tokens are kept.
+// Accept ends it at any time, and BeginBlock does. Rows that turn out to be of committed tokens are
+// kept.
 class ForwardDrafter : public Drafter {
  public:
   // What is left until a row of logits is needed, or nothing.
@@ -123,9 +127,9 @@ class ForwardDrafter : public Drafter {
     int reading = 0;   // rows that need no logits; they come first
     int drafting = 0;  // 1: then the row whose logits decide the next candidate. With guesses any
                        // number of all rows may come first, as of a tree
-    int preparing =
-        0;  // rows of blocks in advance, which all get logits; then there are no others. Any number of
-            // them may come first
+    // Rows of blocks in advance, which all get logits; then there are no others. Any number of them
+    // may come first.
+    int preparing = 0;
     int total() const { return reading + drafting + preparing; }
   };
 
@@ -148,8 +152,8 @@ class ForwardDrafter : public Drafter {
 
   // Whether it can make blocks in advance. Those that cannot are told of none of it.
   virtual bool prepares() const { return false; }
-  // The last block has ended, was begun with max_outcomes above 0 as BlockShape says, and has a candidate; or it is
-  // what AcceptPrepared or CutBase left.
+  // The last block has ended, was begun with max_outcomes above 0 as BlockShape says, and has a
+  // candidate; or it is what AcceptPrepared or CutBase left.
   virtual void BeginPreparing() {}
   // What was made, the likeliest outcome first. Call when nothing is wanted.
   virtual std::vector<PreparedBlock> Prepared() const { return {}; }
@@ -157,7 +161,8 @@ class ForwardDrafter : public Drafter {
   virtual void StopPreparing() {}
   // The base is cut to its first `nodes` candidates, at most all. What was prepared is dropped.
   virtual void CutBase(uint32_t /*nodes*/) {}
-  // The outcome of one of Prepared() came true: its tokens are committed, and its block is the base.
+  // The outcome of one of Prepared() came true: its tokens are committed, and its block is the
+  // base.
   virtual void AcceptPrepared(uint32_t /*node*/, uint32_t /*next_token*/) {}
 
   // With passes of its own: what a caller does that has this sequence alone.

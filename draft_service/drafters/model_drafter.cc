@@ -136,8 +136,9 @@ class ModelDrafter final : public ForwardDrafter {
   std::vector<uint32_t> with_guesses_;  // tokens of the part that NextPart gave
 
   const std::shared_ptr<ModelOdds> odds_;
-  // The base that blocks may be prepared behind, while it is drafted and afterwards. Its rows, which are parts that
-  // grow, are one chain with those from chain_began_ on; held_ counts it, and not the rows of branches.
+  // The base that blocks may be prepared behind, while it is drafted and afterwards. Its rows,
+  // which are parts that grow, are one chain with those from chain_began_ on; held_ counts it, and
+  // not the rows of branches.
   std::optional<Preparation> preparation_;
   size_t chain_began_ = 0;              // at what length of the cache
   std::vector<uint32_t> grown_tokens_;  // of the part that NextPart gave
@@ -475,7 +476,8 @@ absl::Status ModelDrafter::ReadPrepared(absl::Span<const float> logits) {
   return absl::OkStatus();
 }
 
-// Of the rows behind the base's those stay that `tokens` follow, which come after the committed ones.
+// Of the rows behind the base's those stay that `tokens` follow, which come after the committed
+// ones.
 void ModelDrafter::KeepBranch(absl::Span<const uint32_t> tokens) {
   if (static_cast<size_t>(cache_->length()) == held_) return;
   std::vector<int> rows(held_ - chain_began_);

@@ -14,12 +14,9 @@ constexpr double kPrior = 4;  // observations that it counts as
 
 }  // namespace
 
-OutcomeOdds::OutcomeOdds() {
+OutcomeOdds::OutcomeOdds() : others_{0.9 * kPrior, kPrior} {
   for (size_t i = 0; i < first_.size(); ++i) {
     first_[i] = {kPrior / (1 + std::exp(-kTypicalGap[i])), kPrior};
-  }
-  for (size_t rank = 1; rank < others_.size(); ++rank) {
-    others_[rank] = {kPrior * std::exp2(-static_cast<double>(rank)), kPrior};
   }
 }
 
@@ -29,29 +26,36 @@ size_t OutcomeOdds::BucketOf(absl::Span<const sampling::RankedToken> ranking) {
   return static_cast<size_t>(std::upper_bound(kGaps.begin(), kGaps.end(), gap) - kGaps.begin());
 }
 
-double OutcomeOdds::First(absl::Span<const sampling::RankedToken> ranking) const {
-  const Mean& mean = first_[BucketOf(ranking)];
-  // Rare outcomes of sure tokens stay possible, however long none was seen.
-  return std::clamp(mean.hits / mean.of, 1e-3, 1 - 1e-3);
+std::vector<double> OutcomeOdds::Of(absl::Span<const sampling::RankedToken> ranking) const {
+  // What was never seen stays possible.
+  const double first = std::clamp(first_[BucketOf(ranking)].value(), 1e-3, 1 - 1e-3);
+  std::vector<double> chances = {first};
+  double sum = 0;
+  for (size_t rank = 1; rank < ranking.size(); ++rank) {
+    chances.push_back(std::exp(ranking[rank].score - ranking[1].score));
+    sum += chances.back();
+  }
+  for (size_t rank = 1; rank < ranking.size(); ++rank) {
+    chances[rank] *= (1 - first) * others_.value() / sum;
+  }
+  return chances;
 }
 
-double OutcomeOdds::Other(size_t rank) const { return others_[rank].hits / others_[rank].of; }
-
-void OutcomeOdds::Add(Mean& mean, bool hit) {
-  mean.hits += hit ? 1 : 0;
-  mean.of += 1;
-  if (mean.of < kMemory) return;
-  mean.hits /= 2;
-  mean.of /= 2;
+void OutcomeOdds::Mean::Add(bool hit) {
+  hits += hit ? 1 : 0;
+  of += 1;
+  if (of < kMemory) return;
+  hits /= 2;
+  of /= 2;
 }
 
 void OutcomeOdds::Observe(absl::Span<const sampling::RankedToken> ranking, uint32_t token) {
-  const bool first = ranking.front().token == token;
-  Add(first_[BucketOf(ranking)], first);
-  if (first) return;
-  for (size_t rank = 1; rank < others_.size(); ++rank) {
-    Add(others_[rank], rank < ranking.size() && ranking[rank].token == token);
-  }
+  const auto is_token = [token](const sampling::RankedToken& ranked) {
+    return ranked.token == token;
+  };
+  const bool first = is_token(ranking.front());
+  first_[BucketOf(ranking)].Add(first);
+  if (!first) others_.Add(std::any_of(ranking.begin() + 1, ranking.end(), is_token));
 }
 
 }  // namespace tandem::draft_service

@@ -37,7 +37,8 @@ void Preparation::Begin(size_t room, size_t free_rows) {
   next_.push_back(kBase);
 }
 
-// As long as the block that is asked for behind the outcome; 0: the context has no room for its token.
+// As long as the block that is asked for behind the outcome; 0: the context has no room for its
+// token.
 size_t Preparation::LengthAfter(size_t node) const {
   return node < room_ ? std::min<size_t>(max_draft_tokens_, room_ - node) : 0;
 }
@@ -47,14 +48,14 @@ void Preparation::Choose() {
   for (size_t node = 0; node < base_.rankings.size() && LengthAfter(node) > 0; ++node) {
     const Ranking& ranking = base_.rankings[node];
     if (ranking.empty()) break;
-    const double first = odds_.First(ranking);
+    const std::vector<double> chances = odds_.Of(ranking);
     // Where a candidate of the base comes next, the outcome says that it was rejected.
     for (size_t rank = node < base_.tokens.size() ? 1 : 0; rank < ranking.size(); ++rank) {
-      const double score = survival * (rank == 0 ? first : (1 - first) * odds_.Other(rank));
+      const double score = survival * chances[rank];
       if (score < kMinChance) continue;
       branches_.push_back({static_cast<uint32_t>(node), ranking[rank].token, score, {}, {}});
     }
-    survival *= first;
+    survival *= chances[0];
   }
   std::stable_sort(branches_.begin(), branches_.end(),
                    [](const Branch& a, const Branch& b) { return a.score > b.score; });

@@ -1,25 +1,25 @@
-// Blocks that a draft model makes in advance: after a chain of candidates, the base, has gone to the target,
-// one for each of the likeliest outcomes. An outcome is the number of candidates that stand (its node) and the
-// token that follows them.
+// Blocks that a draft model makes in advance: after a chain of candidates, the base, has gone to
+// the target, one for each of the likeliest outcomes. An outcome is the number of candidates that
+// stand (its node) and the token that follows them.
 //
-//   AddToBase …                       while the base is drafted: what ranked at each of its positions
-//   Begin                             the base is whole
-//   while wanted() > 0: Add           a row each: first that of the base's last token, then one token more of each
-//                                     branch at a time
-//   Blocks                            what came of it
-//   MoveTo                            an outcome has come true: its block is the base now
+//   AddToBase …               while the base is drafted: what ranked at each of its positions
+//   Begin                     the base is whole
+//   while wanted() > 0: Add   a row each: first that of the base's last token, then one token more of
+//                             each branch at a time
+//   Blocks                    what came of it
+//   MoveTo                    an outcome has come true: its block is the base now
 //
-// The score of an outcome is the chance that the first candidates stand, by the odds of each (outcome_odds.h),
-// times the chance of the token that follows. Before the base's end that is none of the base's: the second, the
-// third in rank. The best max_outcomes get a branch, none below kMinChance. A branch is as long as the block that
-// would be made for its outcome, and each of its tokens is what ranks first after the tokens of its path: so it
-// is that block.
+// The score of an outcome is the chance that the first candidates stand, by the odds of each
+// (outcome_odds.h), times the chance of the token that follows. Before the base's end that is none
+// of the base's: the second, the third in rank. The best max_outcomes get a branch, none below
+// kMinChance. A branch is as long as the block that would be made for its outcome, and each of its
+// tokens is what ranks first after the tokens of its path: so it is that block.
 //
-// Which outcomes get one depends on values. So it serves rules that emit the target's own tokens whatever is
-// drafted: greedy and coupled.
+// Which outcomes get one depends on values. So it serves rules that emit the target's own tokens
+// whatever is drafted: greedy and coupled.
 //
-// The cache is the caller's. A row is numbered from the row of the last committed token on, which is 0: row i is
-// the base's candidate i, as long as no other row has come.
+// The cache is the caller's. A row is numbered from the row of the last committed token on, which
+// is 0: row i is the base's candidate i, as long as no other row has come.
 //
 // Thread safety: none of its own; one sequence.
 #pragma once
@@ -46,15 +46,16 @@ class Preparation {
   // `max_outcomes`: at least 1. `max_draft_tokens`: of a block, at least 1. `odds` outlive it.
   Preparation(uint32_t max_outcomes, uint32_t max_draft_tokens, OutcomeOdds& odds);
 
-  // What ranked after the base so far. The first is the base's next candidate. None: nothing can follow, and the
-  // base ends.
+  // What ranked after the base so far. The first is the base's next candidate. None: nothing can
+  // follow, and the base ends.
   void AddToBase(Ranking ranking);
   const std::vector<uint32_t>& base() const { return base_.tokens; }
-  // The base is its first `nodes` candidates from now on, at most all. Before Begin, or it begins anew: rows that
-  // came are forgotten.
+  // The base is its first `nodes` candidates from now on, at most all. Before Begin, or it begins
+  // anew: rows that came are forgotten.
   void CutBase(size_t nodes);
 
-  // `room`: tokens that the model's context has behind the committed ones. `free_rows`: that the cache can take.
+  // `room`: tokens that the model's context has behind the committed ones. `free_rows`: that the
+  // cache can take.
   void Begin(size_t room, size_t free_rows);
   bool begun() const { return begun_; }
   // No row is wanted any more.
@@ -77,7 +78,8 @@ class Preparation {
   // Of all branches that have a token: the likeliest outcome first. Call when nothing is wanted.
   std::vector<PreparedBlock> Blocks() const;
 
-  // The rows of a branch that `tokens` follow, after `node` candidates of the base. Without rows: they follow none.
+  // The rows of a branch that `tokens` follow, after `node` candidates of the base. Without rows:
+  // they follow none.
   struct Path {
     size_t node = 0;
     std::vector<int> rows;
@@ -93,7 +95,8 @@ class Preparation {
  private:
   struct Chain {
     std::vector<uint32_t> tokens;
-    // [i]: what ranks after the first i tokens. One more than tokens, once the last one's row was computed.
+    // [i]: what ranks after the first i tokens. One more than tokens, once the last one's row was
+    // computed.
     std::vector<Ranking> rankings;
   };
   struct Branch {

@@ -5,8 +5,8 @@
 // Rows are shared by deficit round-robin among clients, and among the sequences of each by weight.
 // Reading gets at most half of the rows while blocks are drafted.
 //
-// Rows of blocks in advance (ForwardDrafter) are in passes alone where nobody wants others, so a block that is
-// asked for waits for one such pass at most. They are not counted as waiting.
+// Rows of blocks in advance (ForwardDrafter) are in passes alone where nobody wants others, so a
+// block that is asked for waits for one such pass at most. They are not counted as waiting.
 //
 // Without a given number, a pass has as many rows as pay: the fewest whose time per row is within a
 // quarter of the best that was measured. On a device that computes all the time that is few, and a

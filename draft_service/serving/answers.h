@@ -28,8 +28,8 @@ internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
                                  const speculation::CandidateTree& drafted,
                                  uint32_t vocabulary_size);
 
-// The same of a block that was made in advance: it is no answer, `block_id` is not 0, and what it assumes is left to
-// the caller.
+// The same of a block that was made in advance: it is no answer, `block_id` is not 0, and what it
+// assumes is left to the caller.
 internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, base::BlockId block_id,
                                   absl::Span<const uint32_t> tokens, uint32_t vocabulary_size);
 

@@ -5,7 +5,8 @@
 //
 // This class says what comes after what; queue, streams and their ends are in
 // common/serving/executor.h, a sequence's life in sequences.h, the way from an Advance to its Block
-// in blocks.h, blocks in advance in prepared_blocks.h, the passes of the models in passes.h, Blocks that go out in answers.h.
+// in blocks.h, blocks in advance in prepared_blocks.h, the passes of the models in passes.h, Blocks
+// that go out in answers.h.
 #pragma once
 
 #include <string>

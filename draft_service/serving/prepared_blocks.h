@@ -1,15 +1,15 @@
-// Blocks that are made in advance: from the Block of an Advance that asked for them (Shape.max_outcomes), its base, to
-// the blocks for the base's likeliest outcomes.
+// Blocks that are made in advance: from the Block of an Advance that asked for them
+// (Shape.max_outcomes), its base, to the blocks for the base's likeliest outcomes.
 //
 //   Begin ──▶ being made ──▶ Send: sent, in one burst ──▶ Submitted of one: it is the base, and so on
 //                │                  │
 //                └──────────────────┴──▶ End: an Advance came, or the sequence ends
 //
-// A block goes to its client before anybody knows whether it is wanted. The client tells which one is (Submitted).
-// Then the outcome's tokens are committed without an Advance.
+// A block goes to its client before anybody knows whether it is wanted. The client tells which one
+// is (Submitted). Then the outcome's tokens are committed without an Advance.
 //
-// Preparing takes rows of the model's passes that nobody else wants (pass_builder.h). It does not begin where
-// kMaxPreparing sequences are at work.
+// Preparing takes rows of the model's passes that nobody else wants (pass_builder.h). It does not
+// begin where kMaxPreparing sequences are at work.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -42,8 +42,8 @@ class PreparedBlocks {
   void Begin(Sequence& sequence, const Unanswered& advance, const CandidateTree& block);
   // Its drafter wants no rows any more, and no Advance is unanswered.
   void Send(Sequence& sequence);
-  // A block went to verification, cut to its first `nodes` tokens. One that is neither the base nor one of those
-  // sent for it is old: ignored.
+  // A block went to verification, cut to its first `nodes` tokens. One that is neither the base nor
+  // one of those sent for it is old: ignored.
   void OnSubmitted(Sequence& sequence, base::BlockId block, uint32_t nodes);
   // Nothing is prepared for it any more.
   void End(Sequence& sequence);

@@ -1,5 +1,5 @@
-// Blocks that a draft model makes in advance: each is, byte for byte, the block that it makes when it is asked after
-// the outcome. And which outcomes get one.
+// Blocks that a draft model makes in advance: each is, byte for byte, the block that it makes when
+// it is asked after the outcome. And which outcomes get one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,8 +80,8 @@ struct Counts {
   int stopped = 0;
 };
 
-// A client that asks, takes what was prepared, cuts, goes another way, goes back, and asks too early. All that it is
-// given is compared with what is drafted anew.
+// A client that asks, takes what was prepared, cuts, goes another way, goes back, and asks too
+// early. All that it is given is compared with what is drafted anew.
 class Client {
  public:
   Client(TableModel& model, const DrafterSetup& setup, std::mt19937& random)
@@ -359,8 +359,9 @@ TEST(Preparation, TakesTheLikeliestOutcomes) {
   preparation.Add(2, Ranked(30, 2));
   ASSERT_EQ(preparation.wanted(), 4u);
   for (int row = 3; preparation.wanted() > 0; ++row) preparation.Add(row, Ranked(40, 1));
-  // All stand (0.41); the doubtful one is replaced by the second in rank (0.21) or the third (0.10), the other one by
-  // the second (0.06). Less likely is the second after all that stand (0.03).
+  // All stand (0.41); the doubtful one is replaced by the second in rank (0.27) or the third
+  // (0.10), the other one by the second (0.08). Less likely are the third there (0.03), and the
+  // second after all that stand (0.04).
   EXPECT_THAT(Outcomes(preparation),
               ElementsAre(Pair(2, 30), Pair(1, 21), Pair(1, 22), Pair(0, 11)));
 }
@@ -376,20 +377,21 @@ TEST(Preparation, TakesNoneThatIsTooUnlikely) {
   EXPECT_EQ(preparation.wanted(), 1u) << "that all stand, and nothing else";
 }
 
-TEST(OutcomeOdds, AreLearnedByGapAndRank) {
+TEST(OutcomeOdds, AreLearnedByTheGap) {
   OutcomeOdds odds;
   const Preparation::Ranking close = Ranked(1, 0.1), far = Ranked(1, 3);
-  EXPECT_GT(odds.First(far), odds.First(close));
+  EXPECT_GT(odds.Of(far)[0], odds.Of(close)[0]);
   for (int i = 0; i < 1500; ++i) {
-    odds.Observe(close, i % 4 == 0 ? 1 : 3);  // the third, where it is not the first
-    odds.Observe(far, i % 10 == 0 ? 99 : 1);
+    odds.Observe(close, i % 4 == 0 ? 1 : 3);  // another of the ranking, where it is not the first
+    odds.Observe(far, i % 10 == 0 ? 2 : 1);
   }
-  EXPECT_NEAR(odds.First(close), 0.25, 0.02);
-  EXPECT_NEAR(odds.First(far), 0.9, 0.02);
-  EXPECT_GT(odds.Other(2), 0.8);
-  EXPECT_LT(odds.Other(1), 0.05);
-  for (int i = 0; i < 5000; ++i) odds.Observe(close, 1);
-  EXPECT_GT(odds.First(close), 0.97) << "what is long past counts no longer";
+  EXPECT_NEAR(odds.Of(close)[0], 0.25, 0.02);
+  EXPECT_NEAR(odds.Of(far)[0], 0.9, 0.02);
+  EXPECT_NEAR(odds.Of(close)[1], 0.75 * std::exp(0) / (1 + std::exp(-1)), 0.02);
+  EXPECT_NEAR(odds.Of(close)[2], 0.75 * std::exp(-1) / (1 + std::exp(-1)), 0.02);
+  for (int i = 0; i < 5000; ++i) odds.Observe(close, i % 50 == 0 ? 99 : 1);
+  EXPECT_GT(odds.Of(close)[0], 0.97) << "what is long past counts no longer";
+  EXPECT_LT(odds.Of(far)[1], 0.1 * 0.9) << "mostly it was none of the ranking";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Blocks in advance, over the wire: what is pushed, what a Submitted does, and what they cost others.
+// Blocks in advance, over the wire: what is pushed, what a Submitted does, and what they cost
+// others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -262,7 +263,8 @@ TEST(PreparedBlocksTest, RowsGoWhereNobodyAsks) {
   EXPECT_THAT(watched.stream.sink->Take(), IsEmpty());
   const int64_t rows = watched.draft.model.rows();
   while (watched.stream.sink->Take().empty()) ASSERT_TRUE(watched.draft.executor->RunOnce());
-  // The block's rows with its prompt, and the long prompt's: nothing was prepared before both were through.
+  // The block's rows with its prompt, and the long prompt's: nothing was prepared before both were
+  // through.
   EXPECT_EQ(watched.draft.model.rows() - rows, 5 + 3 + 59);
   watched.draft.RunAll();
   const std::vector<internal::v1::Block> pushed = watched.stream.sink->Take();
