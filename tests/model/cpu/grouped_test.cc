@@ -99,7 +99,9 @@ struct Panel {
     const GroupedArgs args{layout, bytes.data(), block.data(), rows, groups};
     float out[kMaxGroupedRows][32];
     kernels.multiply(args, out);
-    return {out[0], out[0] + 32 * rows};
+    std::vector<float> all;
+    for (int row = 0; row < rows; ++row) all.insert(all.end(), out[row], out[row] + 32);
+    return all;
   }
 
   GroupLayout layout;
