@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "model/families/every_family.h"
 #include "model/families/families.h"
 #include "model/files/directory_check.h"
@@ -58,14 +59,12 @@ ModelConfig ReadFields(Fields& fields) {
 
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
   std::filesystem::path folder(directory);
-  std::error_code ignored;
-  TANDEM_RETURN_IF_ERROR(CheckDirectory(directory));
+  if (!gguf::IsGguf(directory)) TANDEM_RETURN_IF_ERROR(CheckDirectory(directory));
   TANDEM_ASSIGN_OR_RETURN(const JsonValue json, ReadJsonObject(folder / "config.json"));
   std::vector<std::string> problems;
   Fields fields(json, "", problems);
   ModelConfig config = ReadFields(fields);
-  if (config.family != nullptr &&
-      std::filesystem::exists(folder / "generation_config.json", ignored)) {
+  if (config.family != nullptr && gguf::HasModelText(folder / "generation_config.json")) {
     TANDEM_ASSIGN_OR_RETURN(const JsonValue generation,
                             ReadJsonObject(folder / "generation_config.json"));
     Fields generation_fields(generation, "generation_config.json: ", problems);

@@ -123,6 +123,14 @@ void DecoderWeights::HoldEmbedding(const TensorView& view, Dtype dtype) {
   embedding_type_ = type;
   embedding_data_ = view.data;
   if (offload_.output) return;
+  if (cpu::IsBlocks(type) && dtype != Dtype::kFloat32 && dtype != Dtype::kBfloat16 &&
+      dtype != Dtype::kFloat16) {
+    embedding_ = cpu::Buffer(view.bytes);
+    std::memcpy(embedding_.data(), view.data, view.bytes);
+    embedding_data_ = embedding_.data();
+    bytes_ += static_cast<int64_t>(embedding_.bytes());
+    return;
+  }
   if (dtype == Dtype::kFloat32) embedding_type_ = SourceType::kFloat32;
   if (dtype == Dtype::kBfloat16) embedding_type_ = SourceType::kBfloat16;
   if (dtype == Dtype::kFloat16) embedding_type_ = SourceType::kFloat16;

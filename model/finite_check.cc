@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
+#include "model/packed_linear.h"
 
 namespace tandem::model {
 namespace {
@@ -48,6 +49,14 @@ bool AnyNotFinite(const char* data, size_t bytes, const Format& format) {
 }  // namespace
 
 absl::Status CheckFinite(const std::string& name, const TensorView& view, Dtype dtype) {
+  if (const cpu::SourceType type = SourceTypeOf(view); cpu::IsBlocks(type)) {
+    int64_t count = 1;
+    for (int64_t size : view.shape) count *= size;
+    if (cpu::BlocksAreFinite(type, view.data, count)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a weight is not a finite number: a scale of ", base::Excerpt(name), " ",
+        ShapeText(view.shape), "; download the model again, or give another checkpoint"));
+  }
   const Format format = FormatOf(view.dtype);
   if (format.bytes == 0) return absl::OkStatus();
   const char* const data = static_cast<const char*>(view.data);

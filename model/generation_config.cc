@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "common/sampling/parameters.h"
 #include "model/files/json_fields.h"
 
@@ -160,8 +161,7 @@ void CheckUnserved(const base::JsonValue& json, bool sampled, Fields& fields,
 absl::StatusOr<SamplingDefaults> ReadSamplingDefaults(const std::string& directory,
                                                       std::vector<std::string>* unused) {
   const std::filesystem::path path = std::filesystem::path(directory) / "generation_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return SamplingDefaults();
+  if (!gguf::HasModelText(path)) return SamplingDefaults();
   TANDEM_ASSIGN_OR_RETURN(const base::JsonValue json, ReadJsonObject(path));
   std::vector<std::string> problems;
   Fields fields(json, "", problems);

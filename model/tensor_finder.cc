@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
+#include "model/packed_linear.h"
 
 namespace tandem::model {
 namespace {
@@ -182,9 +183,12 @@ const TensorView* TensorFinder::Find(const std::string& usual_name,
     wrong_.push_back(absl::StrCat(name, " is ", ShapeText(view.shape), ", config.json makes it ",
                                   ShapeText(shape)));
   }
-  if (view.dtype != "F32" && view.dtype != "BF16" && view.dtype != "F16" &&
+  const bool is_matrix = shape.size() == 2 && cpu::IsBlocks(SourceTypeOf(view));
+  if (view.dtype != "F32" && view.dtype != "BF16" && view.dtype != "F16" && !is_matrix &&
       !(may_be_int8 && view.dtype == "I8")) {
-    wrong_.push_back(absl::StrCat(name, " is ", view.dtype, "; supported: F32, BF16, F16"));
+    wrong_.push_back(absl::StrCat(
+        name, " is ", view.dtype, "; supported: F32, BF16, F16",
+        shape.size() == 2 ? ", and of a GGUF Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K" : ""));
   }
   return &view;
 }

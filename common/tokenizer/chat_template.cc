@@ -11,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_impl.h"
 #include "common/tokenizer/utf8.h"
@@ -65,7 +66,7 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::stri
                                                                  const Tokenizer& tokenizer) {
   const std::string config_path = directory + "/tokenizer_config.json";
   TANDEM_ASSIGN_OR_RETURN(const std::string config,
-                          base::ReadRegularFileIfThere(config_path, kMaxFile));
+                          gguf::ReadModelTextIfThere(config_path, kMaxFile));
   std::string templates;
   if (file.empty()) {
     TANDEM_ASSIGN_OR_RETURN(templates, FileTemplates(directory));

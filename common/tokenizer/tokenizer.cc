@@ -9,8 +9,8 @@
 #include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
-#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "common/hub/snapshot_directory.h"
 #include "common/tokenizer/around_text.h"
 #include "common/tokenizer/detokenizer.h"
@@ -45,7 +45,7 @@ Tokenizer::~Tokenizer() = default;
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& given) {
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   const std::string path = directory + "/tokenizer.json";
-  const absl::StatusOr<std::string> json = base::ReadRegularFile(path, kMaxTokenizerBytes);
+  const absl::StatusOr<std::string> json = gguf::ReadModelText(path, kMaxTokenizerBytes);
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(
         absl::StrCat(json.status().message(), "; a model directory must hold a tokenizer.json"));
@@ -55,13 +55,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& gi
   if (!tokenizer.ok()) return Named(path, tokenizer.status());
   const std::string config_path = directory + "/tokenizer_config.json";
   TANDEM_ASSIGN_OR_RETURN(const std::string config,
-                          base::ReadRegularFileIfThere(config_path, kMaxConfigBytes));
+                          gguf::ReadModelTextIfThere(config_path, kMaxConfigBytes));
   if (!config.empty()) {
     TANDEM_RETURN_IF_ERROR(Named(config_path, (*tokenizer)->ReadConfig(config)));
   }
   const std::string map_path = directory + "/special_tokens_map.json";
   TANDEM_ASSIGN_OR_RETURN(const std::string map,
-                          base::ReadRegularFileIfThere(map_path, kMaxConfigBytes));
+                          gguf::ReadModelTextIfThere(map_path, kMaxConfigBytes));
   if (!map.empty()) TANDEM_RETURN_IF_ERROR(Named(map_path, (*tokenizer)->AddEosToken(map)));
   return tokenizer;
 }

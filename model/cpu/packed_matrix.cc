@@ -12,34 +12,12 @@
 namespace tandem::model::cpu {
 namespace {
 
-uint16_t ReadHalf(const void* row, int64_t index) {
-  uint16_t bits;
-  std::memcpy(&bits, static_cast<const char*>(row) + index * 2, sizeof(bits));
-  return bits;
-}
-
 // Where a column's 16-bit value lies among the 32 of one k.
 int HalfOf(WeightType type, int lane) {
   return type == WeightType::kFloat16 ? lane : Bfloat16Half(lane);
 }
 
 }  // namespace
-
-float ReadValue(const void* row, SourceType type, int64_t index) {
-  switch (type) {
-    case SourceType::kBfloat16:
-      return FromBfloat16(ReadHalf(row, index));
-    case SourceType::kFloat16:
-      return FromFloat16(ReadHalf(row, index));
-    case SourceType::kInt8:
-      return static_cast<float>(static_cast<const int8_t*>(row)[index]);
-    case SourceType::kFloat32:
-      break;
-  }
-  float value;
-  std::memcpy(&value, static_cast<const char*>(row) + index * 4, sizeof(value));
-  return value;
-}
 
 struct PackedMatrix::PanelRows {
   SourceRow row[kPanelColumns];

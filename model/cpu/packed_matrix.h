@@ -5,17 +5,13 @@
 #include <functional>
 #include <vector>
 
+#include "model/cpu/block_formats.h"
 #include "model/cpu/buffer.h"
 #include "model/cpu/grouped.h"
 #include "model/cpu/int8.h"
 #include "model/cpu/kernels.h"
 
 namespace tandem::model::cpu {
-
-enum class SourceType { kFloat32, kBfloat16, kFloat16, kInt8 };
-
-// One value of a source row, as float32 (exact); of int8 the integer itself.
-float ReadValue(const void* row, SourceType type, int64_t index);
 
 // Rows of a source matrix [n, k], each contiguous; no alignment needed.
 struct SourceRow {

@@ -10,7 +10,9 @@
 #include "common/base/json.h"
 #include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "common/hub/repository_files.h"
+#include "model/files/gguf_tensors.h"
 
 namespace tandem::model {
 namespace {
@@ -44,6 +46,13 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   std::filesystem::path folder(directory);
   std::error_code ignored;
   Checkpoint checkpoint;
+  if (gguf::IsGguf(directory)) {
+    TANDEM_ASSIGN_OR_RETURN(checkpoint.gguf_, gguf::File::Open(directory));
+    TANDEM_ASSIGN_OR_RETURN(GgufTensors read, ReadGgufTensors(*checkpoint.gguf_));
+    checkpoint.tensors_ = std::move(read.tensors);
+    checkpoint.copies_ = std::move(read.copies);
+    return checkpoint;
+  }
   if (std::filesystem::exists(folder / kSingle, ignored)) {
     TANDEM_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open((folder / kSingle).string()));
     checkpoint.tensors_ = file->tensors();

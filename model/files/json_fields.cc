@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
-#include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 
 namespace tandem::model {
 namespace {
@@ -19,7 +19,7 @@ constexpr int64_t kMaxJsonBytes = 4 << 20;  // real files have some kilobytes
 
 absl::StatusOr<base::JsonValue> ReadJsonObject(const std::filesystem::path& path) {
   TANDEM_ASSIGN_OR_RETURN(const std::string text,
-                          base::ReadRegularFile(path.string(), kMaxJsonBytes));
+                          gguf::ReadModelText(path.string(), kMaxJsonBytes));
   // Messages show the values that are wrong, and printing recurses.
   absl::StatusOr<base::JsonValue> json = base::JsonValue::Parse(text, kMaxDepth);
   if (absl::IsOutOfRange(json.status())) {

@@ -1,0 +1,62 @@
+#include "common/gguf/model_texts.h"
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/read_file.h"
+#include "common/base/status_macros.h"
+#include "common/gguf/config_json.h"
+#include "common/gguf/gguf_file.h"
+#include "common/gguf/tokenizer_json.h"
+
+namespace tandem::gguf {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> Present(const fs::path& path) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<File> file,
+                          File::Open(path.parent_path().string()));
+  const std::string name = path.filename().string();
+  absl::StatusOr<std::string> text = absl::NotFoundError("a GGUF says nothing that would be in it");
+  if (name == "config.json") text = ConfigJson(*file);
+  if (name == "generation_config.json") text = GenerationConfigJson(*file);
+  if (name == "tokenizer.json") text = TokenizerJson(*file);
+  if (name == "tokenizer_config.json") text = TokenizerConfigJson(*file);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(),
+                      absl::StrCat(path.string(), ": ", text.status().message()));
+}
+
+}  // namespace
+
+bool IsGguf(const std::string& model) {
+  std::error_code ignored;
+  return absl::EndsWith(model, ".gguf") && fs::exists(model, ignored) &&
+         !fs::is_directory(model, ignored);
+}
+
+absl::StatusOr<std::string> ReadModelText(const std::string& path, int64_t max_bytes) {
+  if (!IsGguf(fs::path(path).parent_path().string())) return base::ReadRegularFile(path, max_bytes);
+  return Present(path);
+}
+
+absl::StatusOr<std::string> ReadModelTextIfThere(const std::string& path, int64_t max_bytes) {
+  absl::StatusOr<std::string> text = ReadModelText(path, max_bytes);
+  return absl::IsNotFound(text.status()) ? "" : text;
+}
+
+bool HasModelText(const std::string& path) {
+  std::error_code ignored;
+  const fs::path whole(path);
+  if (!IsGguf(whole.parent_path().string())) return fs::exists(whole, ignored);
+  const std::string name = whole.filename().string();
+  return name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
+         name == "tokenizer_config.json";
+}
+
+}  // namespace tandem::gguf
