@@ -109,6 +109,8 @@ std::vector<JsonText> Factors(const File& file, const char* tensor) {
 }
 
 void SetRope(const File& file, Config& config) {
+  // llama.cpp's default.
+  if (!file.Has(config.Key("rope.freq_base"))) config.Set("rope_theta", 10000);
   config.Number("rope.freq_base", "rope_theta");
   const std::string type(file.String(config.Key("rope.scaling.type")).value_or("none"));
   const std::optional<double> factor = file.Number(config.Key("rope.scaling.factor"));

@@ -25,6 +25,8 @@ constexpr uint64_t kMaxNameBytes = 256;  // of a tensor; ggml's own bound is 64
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint32_t kMaxAlignment = 1 << 20;
 constexpr int kMaxParts = 1024;
+constexpr uint64_t kMaxTensors = 65536, kMaxKeys = 65536;
+constexpr uint64_t kMaxElements = 1 << 24;  // of an array: more than any vocabulary has
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
 
 enum Type : uint32_t {
@@ -73,10 +75,8 @@ struct TensorType {
 constexpr TensorType kTensorTypes[] = {
     {0, "F32", {1, 4}},       {1, "F16", {1, 2}},       {2, "Q4_0", {32, 18}},
     {3, "Q4_1", {32, 20}},    {6, "Q5_0", {32, 22}},    {7, "Q5_1", {32, 24}},
-    {8, "Q8_0", {32, 34}},    {10, "Q2_K", {256, 84}},  {11, "Q3_K", {256, 110}},
-    {12, "Q4_K", {256, 144}}, {13, "Q5_K", {256, 176}}, {14, "Q6_K", {256, 210}},
-    {24, "I8", {1, 1}},       {25, "I16", {1, 2}},      {26, "I32", {1, 4}},
-    {27, "I64", {1, 8}},      {28, "F64", {1, 8}},      {30, "BF16", {1, 2}},
+    {8, "Q8_0", {32, 34}},    {12, "Q4_K", {256, 144}}, {13, "Q5_K", {256, 176}},
+    {14, "Q6_K", {256, 210}}, {30, "BF16", {1, 2}},
 };
 
 template <typename T>
@@ -119,6 +119,14 @@ std::optional<double> NumberOf(const Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
   if (const auto* number = std::get_if<double>(&value)) return *number;
   return std::nullopt;
+}
+
+std::optional<int64_t> IntegerOf(const Value& value) {
+  const std::optional<double> number = NumberOf(value);
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!number.has_value() || !(*number >= -kExact && *number <= kExact)) return std::nullopt;
+  const auto integer = static_cast<int64_t>(*number);
+  return static_cast<double>(integer) == *number ? std::optional(integer) : std::nullopt;
 }
 
 // Reads from the front. Once something did not fit, nothing does.
@@ -181,11 +189,14 @@ absl::StatusOr<Value> ReadValue(absl::string_view key, Reader& reader) {
   }
   const size_t bytes = BytesOf(array.type);
   if (array.type != kString && bytes == 0) return unknown(array.type);
+  if (reader.ok() && array.size > kMaxElements) {
+    return absl::InvalidArgumentError(absl::StrCat("key ", base::Excerpt(key), " is an array of ",
+                                                   array.size, "; supported: at most ",
+                                                   kMaxElements));
+  }
   if (array.type == kString) {
     array.data = reader.Skip(0);
     for (uint64_t i = 0; i < array.size && reader.ok(); ++i) reader.Text();
-  } else if (array.size > (uint64_t{1} << 60)) {
-    reader.Skip(~uint64_t{0});
   } else {
     array.data = reader.Skip(array.size * bytes);
   }
@@ -203,11 +214,11 @@ absl::StatusOr<Tensor> ReadTensor(absl::string_view name, Reader& reader, uint64
     return absl::InvalidArgumentError(absl::StrCat("tensor ", base::Excerpt(name), what...));
   };
   const auto dimensions = reader.Take<uint32_t>();
-  if (dimensions == 0 || dimensions > kMaxDimensions) {
+  if (reader.ok() && (dimensions == 0 || dimensions > kMaxDimensions)) {
     return wrong(" has ", dimensions, " dimensions; supported: 1 to ", kMaxDimensions);
   }
   Tensor tensor;
-  for (uint32_t i = 0; i < dimensions; ++i) {
+  for (uint32_t i = 0; i < dimensions && reader.ok(); ++i) {
     const auto size = reader.Take<uint64_t>();
     if (reader.ok() && (size == 0 || size > static_cast<uint64_t>(kMaxDimension))) {
       return wrong(" has a dimension of ", size);
@@ -333,6 +344,11 @@ absl::Status File::Read(const Mapping& mapping, bool first) {
   }
   const auto tensor_count = reader.Take<uint64_t>();
   const auto key_count = reader.Take<uint64_t>();
+  if (reader.ok() && (tensor_count > kMaxTensors || key_count > kMaxKeys)) {
+    return absl::InvalidArgumentError(absl::StrCat(tensor_count, " tensors and ", key_count,
+                                                   " keys; supported: at most ", kMaxTensors,
+                                                   " and ", kMaxKeys));
+  }
   uint64_t alignment = 32;
   for (uint64_t i = 0; i < key_count && reader.ok(); ++i) {
     const absl::string_view key = reader.Text();
@@ -342,11 +358,18 @@ absl::Status File::Read(const Mapping& mapping, bool first) {
     TANDEM_ASSIGN_OR_RETURN(const Value value, ReadValue(key, reader));
     if (!reader.ok()) break;
     if (key == "general.alignment") {
-      alignment = static_cast<uint64_t>(NumberOf(value).value_or(0));
-      if (alignment == 0 || alignment > kMaxAlignment || (alignment & (alignment - 1)) != 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "general.alignment is ", alignment, "; it must be a power of 2, to ", kMaxAlignment));
+      const std::optional<int64_t> given = IntegerOf(value);
+      alignment =
+          static_cast<uint64_t>(std::clamp<int64_t>(given.value_or(0), 0, kMaxAlignment + 1));
+      if (alignment < 8 || alignment > kMaxAlignment || (alignment & (alignment - 1)) != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("general.alignment is no power of 2 from 8 to ", kMaxAlignment));
       }
+    }
+    if (key == "split.no" && IntegerOf(value) != static_cast<int64_t>(mappings_.size()) - 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("split.no is not ", mappings_.size() - 1,
+                       ": the parts are not in their order, by their names"));
     }
     if (first && !values_.emplace(key, value).second) {
       return absl::InvalidArgumentError(
@@ -418,11 +441,8 @@ std::optional<double> File::Number(absl::string_view key) const {
 }
 
 std::optional<int64_t> File::Integer(absl::string_view key) const {
-  const std::optional<double> number = Number(key);
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (!number.has_value() || !(*number >= -kExact && *number <= kExact)) return std::nullopt;
-  const auto integer = static_cast<int64_t>(*number);
-  return static_cast<double>(integer) == *number ? std::optional(integer) : std::nullopt;
+  const auto it = values_.find(key);
+  return it == values_.end() ? std::nullopt : IntegerOf(it->second);
 }
 
 std::optional<bool> File::Bool(absl::string_view key) const {

@@ -1,8 +1,8 @@
 // A GGUF file, or all parts of a split one: metadata by key, and tensors. Versions 2 and 3, little-endian. The format:
 // github.com/ggml-org/ggml, docs/gguf.md.
 //
-// Opening maps the files and checks them; what it allocates is a small part of what it has seen of the file, so no
-// number in a hostile file costs memory.
+// Opening maps the files and checks them. Counts are bounded, and nothing is allocated for what was not seen in the
+// file, so no number in a hostile file costs memory.
 #pragma once
 
 #include <cstddef>

@@ -40,9 +40,11 @@ constexpr char kTekken[] =
 struct PreTokenizer {
   const char* name;
   const char* pattern;
-  bool digits = false;         // each digit apart, before the pattern
-  bool nfc = false;            // texts are composed first
-  bool ignore_merges = false;  // a piece that is a token is that token
+  bool digits = false;  // each digit apart, before the pattern
+  bool nfc = false;     // texts are composed first
+  // A piece that is a token is that token. And files that do not say whether texts begin with a token mean that
+  // they do.
+  bool ignore_merges = false;
 };
 constexpr PreTokenizer kPreTokenizers[] = {
     {"gpt-2", kGpt2},
@@ -71,7 +73,10 @@ struct Vocabulary {
   std::vector<double> types;   // as many, or none: all are normal
   std::vector<double> scores;  // as many, or none
 
-  int type(size_t id) const { return types.empty() ? kNormal : static_cast<int>(types[id]); }
+  int type(size_t id) const {
+    if (types.empty()) return kNormal;
+    return types[id] >= kNormal && types[id] <= kByte ? static_cast<int>(types[id]) : 0;
+  }
 };
 
 absl::StatusOr<Vocabulary> ReadVocabulary(const File& file) {
@@ -217,16 +222,19 @@ absl::StatusOr<std::string> ByteLevelJson(const File& file, const Vocabulary& vo
                           {"use_regex", false}});
   cuts.emplace_back(bytes);
   TANDEM_ASSIGN_OR_RETURN(const std::string post,
-                          PostProcessor(file, vocabulary, /*bos_by_default=*/false));
+                          PostProcessor(file, vocabulary, pre->ignore_merges));
   return Assemble(
       vocabulary, pre->nfc ? JsonObject({{"type", "NFC"}}).text() : "null",
       JsonObject({{"type", "Sequence"}, {"pretokenizers", cuts}}).text(), post, bytes.text(),
       ModelJson(vocabulary, merges, nullptr, /*byte_fallback=*/false, pre->ignore_merges));
 }
 
+// Gemma's longest piece has 93 bytes, and its vocabulary of 262,144 some 500,000 merges.
+constexpr size_t kMaxPieceBytes = 512, kMaxMerges = 1 << 22;
+
 // SentencePiece has no merges: it joins whatever pair makes the piece of the highest score. So each way to make a piece
 // of two others is a merge, in the order of the pieces' scores (as transformers converts it).
-std::vector<std::string> MergesByScore(const Vocabulary& vocabulary) {
+absl::StatusOr<std::vector<std::string>> MergesByScore(const Vocabulary& vocabulary) {
   std::map<absl::string_view, uint32_t> ids;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (vocabulary.type(id) == kNormal) ids.emplace(vocabulary.tokens[id], id);
@@ -240,6 +248,13 @@ std::vector<std::string> MergesByScore(const Vocabulary& vocabulary) {
   std::vector<std::string> merges;
   for (uint32_t id : pieces) {
     const absl::string_view piece = vocabulary.tokens[id];
+    if (piece.size() > kMaxPieceBytes || merges.size() > kMaxMerges) {
+      return absl::InvalidArgumentError(
+          piece.size() > kMaxPieceBytes
+              ? absl::StrCat("token ", id, " has ", piece.size(), " bytes; supported: at most ",
+                             kMaxPieceBytes)
+              : absl::StrCat("more than ", kMaxMerges, " pairs of tokens make a token"));
+    }
     std::vector<std::pair<uint32_t, uint32_t>> parts;
     for (size_t cut = 1; cut < piece.size(); ++cut) {
       if ((static_cast<unsigned char>(piece[cut]) & 0xc0) == 0x80) continue;  // within a character
@@ -276,13 +291,14 @@ absl::StatusOr<std::string> SentencePieceJson(const File& file, const Vocabulary
         JsonObject({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}));
   TANDEM_ASSIGN_OR_RETURN(const std::string post,
                           PostProcessor(file, vocabulary, /*bos_by_default=*/true));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> merges, MergesByScore(vocabulary));
   const JsonText unknown_name =
       unknown.has_value() ? JsonText(vocabulary.tokens[*unknown]) : JsonText(nullptr);
-  return Assemble(
-      vocabulary, JsonObject({{"type", "Sequence"}, {"normalizers", normalizers}}).text(), "null",
-      post, JsonObject({{"type", "Sequence"}, {"decoders", decoders}}).text(),
-      ModelJson(vocabulary, MergesByScore(vocabulary), unknown_name, /*byte_fallback=*/true,
-                /*ignore_merges=*/false));
+  return Assemble(vocabulary,
+                  JsonObject({{"type", "Sequence"}, {"normalizers", normalizers}}).text(), "null",
+                  post, JsonObject({{"type", "Sequence"}, {"decoders", decoders}}).text(),
+                  ModelJson(vocabulary, merges, unknown_name, /*byte_fallback=*/true,
+                            /*ignore_merges=*/false));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_F(Int8CheckpointTest, IsWhatInt8ByRowMakesOfTheSameNumbers) {
 TEST_F(Int8CheckpointTest, AnEmbeddingMayBeInt8) {
   Make("llama2", Levels::kOurs, /*table=*/true);
   const auto filed = LoadAs(int8_.path());
-  const auto rounded = LoadAs(floats_.path(), Dtype::kInt8);
+  const auto rounded = LoadAs(floats_.path(), Dtype::kInt8ByRow);
   const auto logits = AllLogits(*filed, text_, 5);
   const auto expected = AllLogits(*rounded, text_, 5);
   ASSERT_EQ(logits.size(), expected.size());
