@@ -75,7 +75,8 @@ struct Vocabulary {
 
   int type(size_t id) const {
     if (types.empty()) return kNormal;
-    return types[id] >= kNormal && types[id] <= kByte ? static_cast<int>(types[id]) : 0;
+    constexpr double kMost = kByte;
+    return types[id] >= 1 && types[id] <= kMost ? static_cast<int>(types[id]) : 0;
   }
 };
 
