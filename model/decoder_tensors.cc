@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "model/cpu/half.h"
-#include "model/packed_linear.h"
+#include "model/files/tensor_type.h"
 #include "model/tensor_finder.h"
 
 namespace tandem::model {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/cpu/half.h"
+#include "model/files/tensor_type.h"
 
 namespace tandem::model {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/cpu/packed_matrix.h"
+#include "model/files/tensor_type.h"
 #include "model/packed_linear.h"
 
 namespace tandem::model {

@@ -1,4 +1,5 @@
 #include "model/packed_linear.h"
+#include "model/files/tensor_type.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,18 +11,6 @@ using cpu::PackedMatrix;
 using cpu::SourceRow;
 using cpu::SourceType;
 using cpu::WeightType;
-
-SourceType SourceTypeOf(const TensorView& view) {
-  constexpr std::pair<const char*, SourceType> kTypes[] = {
-      {"BF16", SourceType::kBfloat16}, {"F16", SourceType::kFloat16}, {"I8", SourceType::kInt8},
-      {"Q4_0", SourceType::kQ4_0},     {"Q4_1", SourceType::kQ4_1},   {"Q5_0", SourceType::kQ5_0},
-      {"Q5_1", SourceType::kQ5_1},     {"Q8_0", SourceType::kQ8_0},   {"Q4_K", SourceType::kQ4_K},
-      {"Q5_K", SourceType::kQ5_K},     {"Q6_K", SourceType::kQ6_K}};
-  for (const auto& [name, type] : kTypes) {
-    if (view.dtype == name) return type;
-  }
-  return SourceType::kFloat32;
-}
 
 namespace {
 

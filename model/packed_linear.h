@@ -19,9 +19,6 @@ struct PackedLinear {
   const float* bias_data() const { return bias.bytes() == 0 ? nullptr : bias.floats(); }
 };
 
-// Of a tensor of F32, BF16, F16, I8, or of blocks.
-cpu::SourceType SourceTypeOf(const TensorView& view);
-
 using Place = cpu::PackedMatrix::Place;
 
 // Whether these parts of a matrix, held as `dtype`, keep their file's values because of their types.

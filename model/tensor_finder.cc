@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
-#include "model/packed_linear.h"
+#include "model/files/tensor_type.h"
 
 namespace tandem::model {
 namespace {

@@ -37,6 +37,13 @@ enum class SourceType {
 
 inline constexpr bool IsBlocks(SourceType type) { return type >= SourceType::kQ4_0; }
 
+// Rows of a source matrix [n, k], each contiguous; no alignment needed.
+struct SourceRow {
+  const void* data = nullptr;  // null: a row of zeros
+  SourceType type = SourceType::kFloat32;
+  float scale = 1.0f;  // of int8: a weight is its integer times this
+};
+
 struct BlockShape {
   int values = 1;
   int bytes = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/cpu/packed_matrix.h"
 
 namespace tandem::model::cpu {
 

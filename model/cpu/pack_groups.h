@@ -3,12 +3,11 @@
 
 #include <cstdint>
 
+#include "model/cpu/block_formats.h"
 #include "model/cpu/grouped.h"
 #include "model/cpu/kernels.h"
 
 namespace tandem::model::cpu {
-
-struct SourceRow;
 
 // What the 32 rows of a panel are held as, each of them of its type alone. `type` (kInt4 or
 // kInt8Grouped) says it of rows of floating point.

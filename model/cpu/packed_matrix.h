@@ -13,13 +13,6 @@
 
 namespace tandem::model::cpu {
 
-// Rows of a source matrix [n, k], each contiguous; no alignment needed.
-struct SourceRow {
-  const void* data = nullptr;  // null: a row of zeros
-  SourceType type = SourceType::kFloat32;
-  float scale = 1.0f;  // of int8: a weight is its integer times this
-};
-
 // Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
 // registers: widening is exact, so the results are the same bits as if stored as float32. int8 has a
 // scale for each column, and takes activations as int8 too; so do the types by group, with a scale for

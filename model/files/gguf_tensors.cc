@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/excerpt.h"
 #include "common/base/status_macros.h"
-#include "model/packed_linear.h"
+#include "model/files/tensor_type.h"
 
 namespace tandem::model {
 namespace {

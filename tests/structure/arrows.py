@@ -14,14 +14,15 @@ import sys
 # From the ground up.
 ROOMS = """
 common/base
-common/flags common/random common/concurrency common/theory common/hub
+common/flags common/random common/concurrency common/theory common/gguf common/hub
 common/process common/sampling common/telemetry common/tokenizer common/scheduling common/admin
 common/acceptance common/security
 common/messages
 common/speculation common/transport
 common/serving common/http
 torch/kernels
-model/cpu model/spec model/files
+model/cpu model/spec
+model/files
 model/families
 model
 torch/library
