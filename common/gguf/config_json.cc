@@ -211,7 +211,7 @@ absl::StatusOr<std::string> ConfigJson(const File& file) {
   if (type == "llama" || type == "granite" || type == "smollm3" || type == "olmo2") {
     config.Set("attention_bias", Rows(file, "blk.0.attn_q.bias").has_value());
   }
-  if (type == "gemma3") {
+  if (type == "gemma3_text") {
     config.Integer("attention.sliding_window", "sliding_window");
     config.Number("rope.freq_base_swa", "rope_local_base_freq");
     // As llama.cpp takes it: 1 / sqrt(head size), but for the model of 27 billion parameters, which has 62 layers.

@@ -292,6 +292,13 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
     TANDEM_RETURN_IF_ERROR(
         InFile(part, file->Read(file->mappings_.back(), file->mappings_.size() == 1)));
   }
+  const int64_t tensors = file->Integer("split.tensors.count").value_or(0);
+  if (paths.size() > 1 && tensors > 0 && tensors != static_cast<int64_t>(file->tensors_.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": its parts have ", file->tensors_.size(),
+                     " tensors together, and split.tensors.count is ", tensors,
+                     ": they are not of one model; download them again"));
+  }
   const int64_t parts = file->Integer("split.count").value_or(static_cast<int64_t>(paths.size()));
   if (parts > 1 && parts != static_cast<int64_t>(paths.size())) {
     return absl::InvalidArgumentError(

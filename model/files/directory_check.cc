@@ -209,7 +209,7 @@ constexpr Kind kKinds[] = {
     {[](const Contents& c) { return c.First({"model_index.json"}); }, "is a pipeline of diffusers",
      "give a directory with a language model"},
     {[](const Contents& c) { return Without(c, ".safetensors", c.Ending(".gguf")); },
-     "has its weights as GGUF", "give the repository that it was made from, with *.safetensors"},
+     "has its weights as GGUF", "give the file itself, DIRECTORY/NAME.gguf"},
     {Experts, "is a mixture of experts, which is not supported",
      "give a dense model; docs/models.md has the families"},
     {Recurrent, "has recurrent layers, which are not supported: they cannot be rolled back",
@@ -244,13 +244,8 @@ constexpr Kind kKinds[] = {
 };
 
 absl::Status CheckFile(const std::string& path) {
-  const char* advice = "give the directory that it lies in";
-  if (absl::EndsWith(path, ".gguf")) {
-    advice =
-        "GGUF is not read; give the directory of the model that it was made from, with "
-        "config.json and *.safetensors";
-  }
-  return absl::InvalidArgumentError(absl::StrCat(path, " is a file, not a directory: ", advice));
+  constexpr char kAdvice[] = "give the directory that it lies in";
+  return absl::InvalidArgumentError(absl::StrCat(path, " is a file, not a directory: ", kAdvice));
 }
 
 }  // namespace
