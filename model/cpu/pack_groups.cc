@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace tandem::model::cpu {
 
 GroupLayout PanelLayout(const SourceRow* /*rows*/, WeightType type) {
