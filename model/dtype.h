@@ -11,7 +11,8 @@
 namespace tandem::model {
 
 enum class Dtype {
-  // Each matrix as its file has it: fp32, bf16, fp16 or int8. The values are the file's.
+  // Each matrix as its file has it: fp32, bf16, fp16, int8 or blocks. The values are the file's, but for
+  // blocks of Q5_1, Q5_K and Q6_K, which are rounded to int8 by group.
   kAuto,
   // Everything widened to fp32: the same values and the same results as kAuto, in twice the memory
   // where the file has 16 bits.

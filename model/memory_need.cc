@@ -6,6 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "model/activations.h"
 #include "model/cpu/grouped.h"
+#include "model/cpu/pack_groups.h"
+#include "model/files/tensor_type.h"
+#include "model/packed_linear.h"
 #include "model/page_pool.h"
 
 namespace tandem::model {
@@ -27,12 +30,14 @@ int64_t Bytes(const TensorView* view, Dtype dtype) {
   int64_t elements = 1;
   for (int64_t size : view->shape) elements *= size;
   if (view->dtype == "I8") return Int8Bytes(elements, view->shape[0]);
+  const cpu::SourceType type = SourceTypeOf(*view);
   if (dtype == Dtype::kFloat32) return 4 * elements;
   if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
   if (dtype == Dtype::kInt8ByRow) return Int8Bytes(elements, view->shape[0]);
-  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4) {
-    const auto integers = dtype == Dtype::kInt8 ? cpu::Integers::kInt8 : cpu::Integers::kInt4;
-    return GroupedBytes({integers}, view->shape[0], view->shape[1]);
+  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4 || cpu::IsBlocks(type)) {
+    const auto held =
+        dtype == Dtype::kInt4 ? cpu::WeightType::kInt4 : cpu::WeightType::kInt8Grouped;
+    return GroupedBytes(cpu::RowLayout(type, held), view->shape[0], view->shape[1]);
   }
   return static_cast<int64_t>(view->bytes);
 }
@@ -58,7 +63,9 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
                                             cpu::WeightType cache_type) {
   int64_t weights = Bytes(tensors.output, OutputDtype(dtype));
   if (!spec.tied_embeddings) {
-    weights += Bytes(tensors.embedding, IsInteger(dtype) ? Dtype::kAuto : dtype);
+    const bool as_filed = IsInteger(dtype) || dtype == Dtype::kAuto;
+    weights +=
+        as_filed ? static_cast<int64_t>(tensors.embedding->bytes) : Bytes(tensors.embedding, dtype);
   }
   for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
   weights += Bytes(tensors.positions, Dtype::kFloat32);
@@ -76,7 +83,8 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   if (dtype == Dtype::kInt8ByRow || tensors.int8) {
     row_bytes += widest + static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
   }
-  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4) {
+  const bool blocks = dtype == Dtype::kAuto && HasBlocks(tensors);
+  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4 || blocks) {
     row_bytes += widest / cpu::kGroupInputs * static_cast<int64_t>(sizeof(cpu::RowGroup));
   }
   const int64_t token =

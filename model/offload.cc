@@ -31,6 +31,12 @@ absl::Status CheckLeft(const Offload& offload, const DecoderTensors& tensors, Dt
     exact = exact && RoundsNothingOf(tensors.layers[i], dtype);
   }
   if (exact) return absl::OkStatus();
+  if (dtype == Dtype::kAuto) {
+    return absl::InvalidArgumentError(
+        "the weights do not fit into memory, and --offload cannot leave these in the file: it "
+        "takes blocks of Q4_0, "
+        "Q4_1, Q4_K, Q5_0 and Q8_0, the same for all of q, k and v, and for gate and up");
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "the weights do not fit into memory, and what stays in the file is read as it is: dtype ",
       DtypeName(dtype), " would round it; give --dtype=auto"));

@@ -1,9 +1,10 @@
 #include "model/packed_linear.h"
-#include "model/files/tensor_type.h"
 
 #include <algorithm>
 #include <functional>
-#include <utility>
+
+#include "model/cpu/pack_groups.h"
+#include "model/files/tensor_type.h"
 
 namespace tandem::model {
 
@@ -39,6 +40,11 @@ WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
   if (dtype == Dtype::kInt8) return WeightType::kInt8Grouped;
   if (dtype == Dtype::kInt4) return WeightType::kInt4;
   if (dtype == Dtype::kInt8ByRow) return WeightType::kInt8;
+  if (std::all_of(parts.begin(), parts.end(), [](const LinearView& part) {
+        return cpu::IsBlocks(SourceTypeOf(*part.weight));
+      })) {
+    return WeightType::kInt8Grouped;
+  }
   const SourceType type = SourceTypeOf(*parts[0].weight);
   for (const LinearView& part : parts) {
     if (SourceTypeOf(*part.weight) != type) return WeightType::kFloat32;
@@ -69,11 +75,28 @@ PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>
 
 }  // namespace
 
+bool HasBlocks(const DecoderTensors& tensors) {
+  const auto is_blocks = [](const TensorView* view) {
+    return view != nullptr && cpu::IsBlocks(SourceTypeOf(*view));
+  };
+  if (is_blocks(tensors.output)) return true;
+  for (const LayerTensors& layer : tensors.layers) {
+    for (const LinearView* part :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      if (is_blocks(part->weight)) return true;
+    }
+  }
+  return false;
+}
+
 bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts) {
   const WeightType held = HeldAs(dtype, parts);
   return held == WeightType::kFloat32 ||
-         std::all_of(parts.begin(), parts.end(), [held](const LinearView& part) {
+         std::all_of(parts.begin(), parts.end(), [held, &parts](const LinearView& part) {
            const SourceType type = SourceTypeOf(*part.weight);
+           if (cpu::IsGrouped(held)) {
+             return type == SourceTypeOf(*parts[0].weight) && cpu::KeepsValues(type, held);
+           }
            return (held == WeightType::kBfloat16 && type == SourceType::kBfloat16) ||
                   (held == WeightType::kFloat16 && type == SourceType::kFloat16) ||
                   (held == WeightType::kInt8 && type == SourceType::kInt8);

@@ -19,6 +19,9 @@ struct PackedLinear {
   const float* bias_data() const { return bias.bytes() == 0 ? nullptr : bias.floats(); }
 };
 
+// Whether some matrix of layers or output is in ggml's blocks.
+bool HasBlocks(const DecoderTensors& tensors);
+
 using Place = cpu::PackedMatrix::Place;
 
 // Whether these parts of a matrix, held as `dtype`, keep their file's values because of their types.
@@ -26,7 +29,8 @@ bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts);
 
 // Both copy what the views point at. With `place` kFile they copy the biases alone: the views' tensors
 // must stay, and `dtype` must round nothing. The parts have the same number of inputs, and either all
-// have a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise. Parts
+// have a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise or all are
+// blocks, which are held by group (cpu/pack_groups.h). Parts
 // of I8 are held as they are, whatever `dtype` says; all are, or none.
 
 // The parts' outputs one after the other; at least one part.

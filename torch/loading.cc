@@ -13,6 +13,7 @@
 #include "common/process/room.h"
 #include "model/decoder.h"
 #include "model/memory_need.h"
+#include "model/packed_linear.h"
 #include "model/rope_table.h"
 #include "torch/card.h"
 #include "torch/kernels/cuda_driver.h"
@@ -167,6 +168,12 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
                               TANDEM_RETURN_IF_ERROR(model::CheckWholeOutput(config));
                               return model::CheckDtype(config, HeldAs(options.model.dtype));
                             }));
+  if (model::HasBlocks(files.tensors)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.model.directory,
+                     ": weights in blocks of a GGUF are for --device=cpu; give the model that they "
+                     "were made from"));
+  }
   Loading loading(options, library, std::move(files));
   if (options.device == kCuda) {
     // Where there is no driver, LibTorch says all that is missing.

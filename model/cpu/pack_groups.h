@@ -9,8 +9,14 @@
 
 namespace tandem::model::cpu {
 
-// What the 32 rows of a panel are held as, each of them of its type alone. `type` (kInt4 or
-// kInt8Grouped) says it of rows of floating point.
+// How a row of `source` is held in a matrix of `type`, kInt8Grouped or kInt4. Rows of blocks are as they
+// are (block_groups.h) where they have no more bits than `type`; all others are rounded to it.
+GroupLayout RowLayout(SourceType source, WeightType type);
+
+// Whether such a row keeps its values.
+bool KeepsValues(SourceType source, WeightType type);
+
+// How a panel of 32 rows is held: as they are, or where they differ as what holds all of them.
 GroupLayout PanelLayout(const SourceRow* rows, WeightType type);
 
 // Writes a whole panel of layout.panel_bytes(k). False: a value was rounded.

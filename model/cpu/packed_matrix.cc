@@ -207,7 +207,7 @@ const uint8_t* PackedMatrix::GroupedPanelAt(int panel, GroupLayout* layout) cons
 }
 
 void PackedMatrix::ReadColumn(int column, float* out) const {
-  if (in_file()) {
+  if (in_file() && !IsGrouped(type_)) {
     const SourceRow source = row_(column);
     for (int i = 0; i < k_; ++i) {
       out[i] = source.data == nullptr ? 0.0f : ReadValue(source.data, source.type, i);

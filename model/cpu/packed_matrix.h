@@ -31,7 +31,8 @@ class PackedMatrix {
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
   // zeros to whole panels. Storage as fp32 takes any row, exactly; as any other type any row,
   // rounded (half.h, int8.h, grouped.h). int8: k <= kMaxInt8Inputs; integers and scale of a row that is int8
-  // are kept as they are, and such a row is stored as int8 only.
+  // are kept as they are, and such a row is stored as int8 only. By group rows of blocks keep their own
+  // integers where they can (pack_groups.h).
   PackedMatrix(int columns, int k, WeightType type, std::function<SourceRow(int)> row,
                Place place = Place::kMemory);
 
