@@ -1,15 +1,11 @@
 #include "client/chat/history.h"
 
+#include "client/common/say.h"
+
 namespace tandem::client {
 namespace {
 
 constexpr int kMessagesOfTurn = 2;
-
-void Say(absl::string_view role, absl::string_view text, v1::Conversation& conversation) {
-  v1::ChatMessage& message = *conversation.add_messages();
-  message.set_role(std::string(role));
-  message.set_content(std::string(text));
-}
 
 }  // namespace
 

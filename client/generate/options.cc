@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/common/prompt.h"
+#include "client/common/say.h"
 #include "common/base/status_macros.h"
 #include "common/sampling/logprobs.h"
 #include "common/telemetry/span_context.h"
@@ -42,6 +43,9 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   orchestrator.AddTo(flags);
   flags.Group("Text");
   prompt.AddTo(flags, "the text to continue");
+  flags.Switch("chat", &chat,
+               "the text is a user's message, to be answered by the model's chat template");
+  flags.Text("system", &system, "with --chat: the system's message before it");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
                absl::StrCat("output tokens; 0 = the orchestrator's --default-max-tokens. Default: ",
                             kDefaultMaxTokens, ", or what the context has room for"));
@@ -88,6 +92,11 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
 absl::Status GenerateOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(orchestrator.Validate());
   TANDEM_RETURN_IF_ERROR(prompt.Validate("the text to continue"));
+  if (!system.empty() && !chat) {
+    return absl::InvalidArgumentError(
+        "--system needs --chat: without it the text is continued as it is");
+  }
+  if (!IsUtf8(system)) return flags::BadFlag("system", system.substr(0, 40), "must be UTF-8");
   for (const std::string& text : stop) {
     if (!IsUtf8(text)) return flags::BadFlag("stop", text.substr(0, 40), "must be UTF-8");
   }
@@ -106,7 +115,13 @@ absl::Status GenerateOptions::Validate() const {
 
 v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_view prompt) {
   v1::GenerateRequest request;
-  request.set_text(std::string(prompt));
+  if (options.chat) {
+    v1::Conversation& conversation = *request.mutable_conversation();
+    if (!options.system.empty()) Say("system", options.system, conversation);
+    Say("user", prompt, conversation);
+  } else {
+    request.set_text(std::string(prompt));
+  }
   request.set_max_tokens(static_cast<uint32_t>(options.max_tokens.value_or(kDefaultMaxTokens)));
   request.set_fit_max_tokens(!options.max_tokens.has_value());
   for (const std::string& text : options.stop) request.mutable_stop()->add_strings(text);

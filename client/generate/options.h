@@ -25,6 +25,8 @@ inline constexpr uint64_t kDefaultMaxTokens = 128;
 struct GenerateOptions {
   OrchestratorFlags orchestrator;
   TextSource prompt;
+  bool chat = false;   // the prompt is a user's message, for the model's chat template
+  std::string system;  // with `chat`: the system's message; empty: none
   std::optional<uint64_t>
       max_tokens;  // absent: kDefaultMaxTokens, or what there is room for; 0 = the
                    // orchestrator's default

@@ -52,6 +52,20 @@ TEST(GenerateOptionsTest, AllFlagsReachTheRequest) {
   EXPECT_EQ(request.DebugString(), expected.DebugString());
 }
 
+TEST(GenerateOptionsTest, AChatIsAMessageForTheTemplate) {
+  const Parsed parsed = Parse({"Hello", "--chat", "--system=Be brief.", "--max-tokens=9"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  v1::GenerateRequest expected;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(conversation { messages { role: "system" content: "Be brief." }
+                        messages { role: "user" content: "Hello" } }
+         max_tokens: 9 samples: 1 speculation { auto: true })",
+      &expected));
+  EXPECT_EQ(MakeRequest(parsed.options, "Hello").DebugString(), expected.DebugString());
+  EXPECT_EQ(Error({"Hello", "--system=Be brief."}),
+            "--system needs --chat: without it the text is continued as it is");
+}
+
 TEST(GenerateOptionsTest, ADefaultLengthIsLessWhereThereIsLessRoom) {
   const auto request = [](std::vector<std::string> args) {
     return MakeRequest(Parse(std::move(args)).options, "x");
