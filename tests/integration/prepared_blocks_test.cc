@@ -1,0 +1,71 @@
+// Blocks that the draft prepares in advance, over the services: the same ids, and fewer waits for the draft.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/models.h"
+#include "tests/integration/requests.h"
+
+namespace tandem::testing::prepared_blocks_test {
+namespace {
+
+// The draft is the target itself, so what is prepared is right wherever it comes in time.
+class PreparedBlocks : public ::testing::TestWithParam<float> {
+ protected:
+  void SetUp() override {
+    WriteTinyLlama(folder_.path(), 26, 1);
+    ClusterOptions options;
+    options.target_model = LoadModel(folder_.path());
+    options.draft_model = LoadModel(folder_.path());
+    options.tokenizer = LettersTokenizer(26);
+    options.loop.draft_wait = options.loop.draft_wait_floor = absl::Seconds(20);
+    cluster_.emplace(std::move(options));
+  }
+
+  static v1::GenerateRequest Request(uint64_t seed, float temperature, uint32_t draft_tokens,
+                                     uint32_t prepare) {
+    v1::GenerateRequest request;
+    request.set_text("abcabcab");
+    request.set_seed(seed);
+    request.set_max_tokens(50);
+    request.mutable_stop()->set_ignore_eos(true);
+    request.mutable_sampling()->set_temperature(temperature);
+    request.mutable_speculation()->set_fixed(draft_tokens);
+    request.mutable_speculation()->set_prepare(prepare);
+    return request;
+  }
+
+  ScratchFolder folder_;
+  std::optional<InProcessCluster> cluster_;
+};
+
+TEST_P(PreparedBlocks, ChangeNoId) {
+  std::vector<v1::GenerateRequest> requests;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    requests.push_back(Request(seed, GetParam(), /*draft_tokens=*/0, /*prepare=*/0));
+    for (const uint32_t prepare : {1, 4, 16})
+      requests.push_back(Request(seed, GetParam(), 3, prepare));
+  }
+  const std::vector<Reply> replies = SendAll(cluster_->channel(), requests, 4);
+  uint32_t used = 0;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    SCOPED_TRACE(requests[i].ShortDebugString());
+    ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
+    EXPECT_EQ(replies[i].ids, replies[i / 4 * 4].ids);
+    EXPECT_EQ(replies[i].Rounds("draft-stale"), 0u);
+    EXPECT_EQ(replies[i].Rounds("draft-invalid"), 0u);
+    for (const v1::CausedRounds& one : replies[i].record().prepared_rounds()) {
+      if (one.cause() == "hit") used += one.rounds();
+    }
+  }
+  // How many come in time is the machine's affair.
+  EXPECT_GT(used, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Temperatures, PreparedBlocks, ::testing::Values(0.0f, 0.8f),
+                         [](const auto& test) { return test.param == 0 ? "greedy" : "coupled"; });
+
+}  // namespace
+}  // namespace tandem::testing::prepared_blocks_test
