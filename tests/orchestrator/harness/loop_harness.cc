@@ -211,6 +211,8 @@ DraftReplyBlock FakeDraft::Answer(const DraftAdvance& advance) {
     const base::BlockId id = reply.block.id;
     reply.block = Tree(advance, std::move(context));
     reply.block.id = id;
+    max_outcomes_ = 0;
+    base_ = reply.block;
     return reply;
   }
   const base::BlockId id = reply.block.id;
