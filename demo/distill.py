@@ -39,11 +39,7 @@ import texts
 from distillation import Batches, accepted_at, kept_tokens, loss_of
 from training import Optimization, make_optimizers
 
-# A target's own texts are few, so a draft sees each of them several times and would learn them by
-# heart. The embedding, which begins with what the target knows of each token, learns slowly: a
-# share of the learning rate. The layers' weights decay.
-EMBEDDING_SHARE = 0.1
-WEIGHT_DECAY = 0.1
+WEIGHT_DECAY = 0.1  # of the layers' matrices
 VALIDATION = 40  # every fortieth text of WORK is not trained on: the loss curve is of these
 
 
@@ -53,6 +49,14 @@ def read_config(target: pathlib.Path) -> dict:
     if not file.is_file():
         sys.exit(f"--target: {file} is missing; give the target's Hugging Face directory")
     return json.loads(file.read_text())
+
+
+def load_tokenizer(target: pathlib.Path):
+    """The target's tokenizer, with its chat template."""
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    if not tokenizer.chat_template:
+        sys.exit(f"--target: {target} has no chat template, by which prompts are asked")
+    return tokenizer
 
 
 # --- The target's answers -----------------------------------------------------------------------
@@ -67,7 +71,7 @@ def make_answers(args: argparse.Namespace) -> None:
     for number, source in enumerate(sources):
         random.Random(args.seed + number).shuffle(source)
     read_config(args.target)
-    tokenizer = AutoTokenizer.from_pretrained(args.target)
+    tokenizer = load_tokenizer(args.target)
     client = answers.Client(args.orchestrator)
     before = answers.user_turn(tokenizer)
     own = len(sources)
@@ -132,16 +136,21 @@ def train(args: argparse.Namespace) -> None:
     written = texts.read_shards(args.work / "answers")
     if len(written) < 2:
         sys.exit(f"{args.work}/answers has no answers: run distill.py answers --work={args.work}")
+    if args.hidden % args.heads:
+        sys.exit(f"--hidden={args.hidden}: it must be a multiple of --heads={args.heads}")
+    checkpoint = args.out.with_name(args.out.name + ".checkpoint")
+    if args.out.exists() and not checkpoint.exists():
+        sys.exit(f"--out: {args.out} is there already; name another directory, or remove it")
     torch.manual_seed(args.seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     draft = draft_model.load(args.start) if args.start else new_draft(args, config, written)
     draft.to(device).train()
+    draft.dropout.p = args.dropout
     vocabulary = draft.config.vocab_size
     if vocabulary != config["vocab_size"]:
         sys.exit(f"--start: {vocabulary} tokens, but --target has {config['vocab_size']}")
-    checkpoint = args.out.with_name(args.out.name + ".checkpoint")
     optimizers = make_optimizers(
-        draft, args.learning_rate, args.muon_learning_rate, EMBEDDING_SHARE, WEIGHT_DECAY
+        draft, args.learning_rate, args.muon_learning_rate, args.embedding_share, WEIGHT_DECAY
     )
     run = Optimization(draft, optimizers, args.steps, args.warmup, checkpoint)
     first, step, epoch = run.load(), 0, 0
@@ -200,7 +209,7 @@ def evaluate(args: argparse.Namespace) -> None:
         sys.exit("nothing to ask: give --prompts=FILE...")
     files = {file.name: prompts.split(prompts.read_prompts(file), True) for file in args.prompts}
     read_config(args.target)
-    tokenizer = AutoTokenizer.from_pretrained(args.target)
+    tokenizer = load_tokenizer(args.target)
     draft = draft_model.load(args.draft).eval()
     batches = Batches([], draft.kept.numpy(), draft.config.vocab_size, 0, "cpu")
     client = answers.Client(args.orchestrator)
@@ -280,6 +289,16 @@ def parse_arguments() -> argparse.Namespace:
     sub.add_argument("--learning-rate", type=float, default=4e-3, help="AdamW's, at its peak")
     sub.add_argument("--muon-learning-rate", type=float, default=0.02, help="at its peak")
     sub.add_argument("--variation", type=float, default=1.0, help="share of total variation")
+    sub.add_argument(
+        "--embedding-share",
+        type=float,
+        default=0.1,
+        help="of the learning rate, for the embedding: with more of it, and without dropout, a "
+        "draft learns faster, and learns few texts by heart",
+    )
+    sub.add_argument(
+        "--dropout", type=float, default=0.1, help="of embedding and last hidden state"
+    )
     sub.add_argument("--report", type=int, default=50, help="steps between two lines")
     shape = draft_model.Shape()
     sub.add_argument("--keep", type=int, default=8192, help="tokens that the draft may propose")

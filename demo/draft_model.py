@@ -19,9 +19,6 @@ from transformers import LlamaConfig, LlamaModel
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")  # ends of their names
 
 
-DROPOUT = 0.1  # in training, of the embedding and of what the output reads: texts are few
-
-
 @dataclasses.dataclass(frozen=True)
 class Shape:
     hidden: int = 192
@@ -49,7 +46,9 @@ class Draft(torch.nn.Module):
             tie_word_embeddings=False,
         )
         self.model = LlamaModel(self.config)
-        self.dropout = torch.nn.Dropout(DROPOUT)
+        self.dropout = torch.nn.Dropout(
+            0.0
+        )  # in training, of the embedding and of the last hidden state
         self.lm_head = torch.nn.Linear(shape.hidden, len(kept), bias=False)
 
     def forward(self, ids: torch.Tensor, at: torch.Tensor) -> torch.Tensor:

@@ -66,6 +66,8 @@ class DistillTest(unittest.TestCase):
                     muon_learning_rate=0.02,
                     variation=1.0,
                     report=2,
+                    dropout=0.1,
+                    embedding_share=0.1,
                     keep=512,
                     hidden=32,
                     layers=1,
@@ -122,11 +124,13 @@ class DistillTest(unittest.TestCase):
         for more, word in (
             (dict(work=self.work / "none"), "has no answers"),
             (dict(target=self.work), "config.json is missing"),
+            (dict(hidden=33), "multiple of --heads=2"),
+            (dict(out=self.work / "answers"), "is there already"),
             (dict(keep=VOCABULARY + 1), "keep 1 to that many"),
             (dict(start=TARGET), "no draft that distill.py wrote"),
         ):
             with self.assertRaises(SystemExit) as refused:
-                distill.train(self.arguments("out", **more))
+                distill.train(argparse.Namespace(**{**vars(self.arguments("out")), **more}))
             self.assertIn(word, str(refused.exception))
             self.assertFalse((self.work / "out").exists())
 
