@@ -55,6 +55,7 @@ TEST(RequestOptions, NumbersHaveTheirRanges) {
       {"speculation.fixed", "0 to 16", {0, 16}, {17}},
       {"speculation.draft_nodes", "0 to 64", {0, 64}, {65}},
       {"speculation.draft_min_confidence", "0 to 1", {0, 0.3, 1}, {-0.01, 1.5}},
+      {"speculation.prepare", "0 to 16", {0, 16}, {17}},
       {"speculation.draft_temperature", "0 to 100", {0, 100}, {-0.01, 100.5}},
       {"speculation.leniency", "above 0, to 1", {1e-6, 1}, {0, -1, 1.01}},
       {"max_tokens", "0 to 4294967295", {0, UINT32_MAX}, {}},
@@ -159,6 +160,13 @@ TEST(RequestOptions, WhatDoesNotGoTogether) {
        "speculation.draft_min_confidence is 0.25, and speculation.draft_nodes is 8: it ends "
        "chains; "
        "leave one of them out"},
+      {"speculation { fixed: 0 prepare: 4 }", "speculation.prepare is 4" + no_draft},
+      {"speculation { draft_nodes: 8 prepare: 4 }",
+       "speculation.prepare is 4, and speculation.draft_nodes is 8: chains alone are prepared; "
+       "leave one of them out"},
+      {"speculation { draft_min_confidence: 0.25 prepare: 4 }",
+       "speculation.prepare is 4, and speculation.draft_min_confidence is 0.25: prepared blocks "
+       "have a fixed length; leave one of them out"},
       {"stop { strings: ['a', ''] }", "stop.strings[1] has 0 bytes; it must have 1 to 1024"},
       {"stop { strings: '" + std::string(1025, 'x') + "' }",
        "stop.strings[0] has 1025 bytes; it must have 1 to 1024"},
