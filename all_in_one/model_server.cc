@@ -1,8 +1,6 @@
 #include "all_in_one/model_server.h"
 
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -201,11 +199,13 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
       tokenizer::ChatTemplate::Load(options.target_model, options.chat_template_file, *tokenizer_)
           .status());
   // A draft that was made for a target may leave the tokenizer to it.
-  if (std::error_code none;
-      !options.draft_model.empty() &&
-      std::filesystem::exists(options.draft_model + "/tokenizer.json", none)) {
-    TANDEM_ASSIGN_OR_RETURN(auto draft_tokenizer, tokenizer::Tokenizer::Load(options.draft_model));
-    TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, *draft_tokenizer));
+  if (!options.draft_model.empty()) {
+    const auto draft_tokenizer = tokenizer::Tokenizer::Load(options.draft_model);
+    if (draft_tokenizer.ok()) {
+      TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, **draft_tokenizer));
+    } else if (!absl::IsNotFound(draft_tokenizer.status())) {
+      return draft_tokenizer.status();
+    }
   }
   if (!options.front.token_file.empty()) {
     TANDEM_RETURN_IF_ERROR(security::BearerTokens::Load(options.front.token_file).status());

@@ -15,8 +15,7 @@ namespace {
 using cpu::SourceType;
 
 cpu::Buffer ReadFloats(const TensorView& view, size_t padded) {
-  int64_t size = 1;
-  for (int64_t dimension : view.shape) size *= dimension;
+  const int64_t size = Elements(view);
   cpu::Buffer floats = cpu::FloatBuffer(padded);
   const SourceType type = SourceTypeOf(view);
   for (int64_t i = 0; i < size; ++i) floats.floats()[i] = cpu::ReadValue(view.data, type, i);

@@ -50,9 +50,7 @@ bool AnyNotFinite(const char* data, size_t bytes, const Format& format) {
 
 absl::Status CheckFinite(const std::string& name, const TensorView& view, Dtype dtype) {
   if (const cpu::SourceType type = SourceTypeOf(view); cpu::IsBlocks(type)) {
-    int64_t count = 1;
-    for (int64_t size : view.shape) count *= size;
-    if (cpu::BlocksAreFinite(type, view.data, count)) return absl::OkStatus();
+    if (cpu::BlocksAreFinite(type, view.data, Elements(view))) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "a weight is not a finite number: a scale of ", base::Excerpt(name), " ",
         ShapeText(view.shape), "; download the model again, or give another checkpoint"));

@@ -27,8 +27,7 @@ int64_t GroupedBytes(const cpu::GroupLayout& layout, int64_t columns, int64_t k)
 
 int64_t Bytes(const TensorView* view, Dtype dtype) {
   if (view == nullptr) return 0;
-  int64_t elements = 1;
-  for (int64_t size : view->shape) elements *= size;
+  const int64_t elements = Elements(*view);
   if (view->dtype == "I8") return Int8Bytes(elements, view->shape[0]);
   const cpu::SourceType type = SourceTypeOf(*view);
   if (dtype == Dtype::kFloat32) return 4 * elements;

@@ -96,6 +96,16 @@ std::string RoundTime(const v1::Last& last) {
   return text;
 }
 
+// "  what: cause 3, other 1\n". Empty if there are none.
+std::string CausesLine(absl::string_view what,
+                       const google::protobuf::RepeatedPtrField<v1::CausedRounds>& all) {
+  std::string text;
+  for (const v1::CausedRounds& caused : all) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", caused.cause(), " ", caused.rounds());
+  }
+  return text.empty() ? "" : absl::StrCat("  ", what, ": ", text, "\n");
+}
+
 }  // namespace
 
 std::string TraceLine(const Outcome& outcome) {
@@ -130,16 +140,8 @@ std::string Summary(const Outcome& outcome) {
     absl::StrAppendFormat(&text, "  %.1f sequences in a target pass, on average\n",
                           MeanBatch(record));
   }
-  std::string causes;
-  for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
-    absl::StrAppend(&causes, causes.empty() ? "" : ", ", caused.cause(), " ", caused.rounds());
-  }
-  if (!causes.empty()) absl::StrAppend(&text, "  rounds without a draft: ", causes, "\n");
-  std::string prepared;
-  for (const v1::CausedRounds& use : record.prepared_rounds()) {
-    absl::StrAppend(&prepared, prepared.empty() ? "" : ", ", use.cause(), " ", use.rounds());
-  }
-  if (!prepared.empty()) absl::StrAppend(&text, "  prepared blocks: ", prepared, "\n");
+  absl::StrAppend(&text, CausesLine("rounds without a draft", record.rounds_without_draft()),
+                  CausesLine("prepared blocks", record.prepared_rounds()));
   if (record.draft_reconnections() > 0 || record.target_replays() > 0) {
     absl::StrAppendFormat(&text, "  draft reconnections %d, target replays %d\n",
                           record.draft_reconnections(), record.target_replays());

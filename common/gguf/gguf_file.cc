@@ -67,6 +67,12 @@ size_t BytesOf(uint32_t type) {
   }
 }
 
+// Values and bytes of a block. An element of F32 is a block of one.
+struct BlockSize {
+  uint32_t values;
+  uint32_t bytes;
+};
+
 struct TensorType {
   uint32_t id;
   const char* name;
@@ -276,13 +282,6 @@ absl::StatusOr<std::vector<std::string>> PartsOf(const std::string& path) {
 }
 
 }  // namespace
-
-BlockSize BlockSizeOf(absl::string_view type) {
-  for (const TensorType& one : kTensorTypes) {
-    if (type == one.name) return one.block;
-  }
-  return {};
-}
 
 absl::StatusOr<std::unique_ptr<File>> File::Open(const std::string& path) {
   TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> paths, PartsOf(path));

@@ -36,13 +36,6 @@ struct Tensor {
   size_t bytes = 0;
 };
 
-// How many values a block of a type of tensor has, and in how many bytes. An element of F32 is a block of one.
-struct BlockSize {
-  uint32_t values = 0;  // 0: the type is not known
-  uint32_t bytes = 0;
-};
-BlockSize BlockSizeOf(absl::string_view type);
-
 // Immutable, so threads may share it. It keeps the mappings while it lives; nobody may change the files meanwhile. All
 // views are into them.
 class File {

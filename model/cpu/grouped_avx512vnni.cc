@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "model/cpu/grouped.h"
+#include "model/cpu/grouped_dispatch.h"
 
 namespace tandem::model::cpu {
 namespace {
@@ -41,7 +42,7 @@ TANDEM_KERNEL __m512i Start(const RowGroup& group) {
 }
 
 template <Integers kIntegers, ScaleType kScales, int R>
-void Rows(const GroupedArgs& args, float (*out)[32]) {
+void RowsOf(const GroupedArgs& args, float (*out)[32]) {
   constexpr GroupLayout kLayout{kIntegers, kScales};
   constexpr bool kInRegisters = R <= kRowsInRegisters;
   __m512 sums[kInRegisters ? R : 1][2];
@@ -145,46 +146,12 @@ void Rows(const GroupedArgs& args, float (*out)[32]) {
   }
 }
 
-template <Integers kIntegers, ScaleType kScales>
-void Panel(const GroupedArgs& args, float (*out)[32]) {
-  switch (args.rows) {
-    case 1:
-      return Rows<kIntegers, kScales, 1>(args, out);
-    case 2:
-      return Rows<kIntegers, kScales, 2>(args, out);
-    case 3:
-      return Rows<kIntegers, kScales, 3>(args, out);
-    case 4:
-      return Rows<kIntegers, kScales, 4>(args, out);
-    case 5:
-      return Rows<kIntegers, kScales, 5>(args, out);
-    case 6:
-      return Rows<kIntegers, kScales, 6>(args, out);
-    case 7:
-      return Rows<kIntegers, kScales, 7>(args, out);
-    case 8:
-      return Rows<kIntegers, kScales, 8>(args, out);
+struct Way {
+  template <Integers kIntegers, ScaleType kScales, int R>
+  static void Rows(const GroupedArgs& args, float (*out)[32]) {
+    RowsOf<kIntegers, kScales, R>(args, out);
   }
-}
-
-template <Integers kIntegers>
-void PanelOf(const GroupedArgs& args, float (*out)[32]) {
-  if (args.layout.scales == ScaleType::kFloat16) {
-    return Panel<kIntegers, ScaleType::kFloat16>(args, out);
-  }
-  Panel<kIntegers, ScaleType::kFloat32>(args, out);
-}
-
-void Multiply(const GroupedArgs& args, float (*out)[32]) {
-  switch (args.layout.integers) {
-    case Integers::kInt4:
-      return PanelOf<Integers::kInt4>(args, out);
-    case Integers::kInt4Centered:
-      return PanelOf<Integers::kInt4Centered>(args, out);
-    case Integers::kInt8:
-      return PanelOf<Integers::kInt8>(args, out);
-  }
-}
+};
 
 void Quantize(const float* x, int k, RowGroup* groups, int stride) {
   kAvx2GroupedKernels.quantize(x, k, groups, stride);
@@ -192,6 +159,7 @@ void Quantize(const float* x, int k, RowGroup* groups, int stride) {
 
 }  // namespace
 
-const GroupedKernels kAvx512VnniGroupedKernels = {"avx512-vnni", Quantize, Multiply};
+const GroupedKernels kAvx512VnniGroupedKernels = {"avx512-vnni", Quantize,
+                                                  GroupedDispatch<Way>::Multiply};
 
 }  // namespace tandem::model::cpu

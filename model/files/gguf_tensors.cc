@@ -178,16 +178,10 @@ class Conversion {
     return absl::OkStatus();
   }
 
-  static int64_t Count(const TensorView& view) {
-    int64_t count = 1;
-    for (int64_t size : view.shape) count *= size;
-    return count;
-  }
-
   // From types that are none of a norm nothing is taken; they are refused later.
   void TakeOne(TensorView& view) {
     if (view.dtype != "F32" && view.dtype != "F16" && view.dtype != "BF16") return;
-    const int64_t count = Count(view);
+    const int64_t count = Elements(view);
     cpu::Buffer copy = cpu::FloatBuffer(static_cast<size_t>(count));
     cpu::DequantizeRow(SourceTypeOf(view), view.data, count, copy.floats());
     for (int64_t i = 0; i < count; ++i) copy.floats()[i] -= 1.0f;

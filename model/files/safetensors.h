@@ -21,6 +21,12 @@ struct TensorView {
   size_t bytes = 0;
 };
 
+inline int64_t Elements(const TensorView& view) {
+  int64_t count = 1;
+  for (int64_t size : view.shape) count *= size;
+  return count;
+}
+
 // A weight and its bias, which is null where the model has none. A weight of I8 is its integers
 // times its output's scale.
 struct LinearView {

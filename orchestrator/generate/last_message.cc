@@ -1,6 +1,8 @@
 #include "orchestrator/generate/last_message.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 
 #include "common/base/check.h"
 #include "common/messages/sampling_options.h"
@@ -59,17 +61,24 @@ void Add(const StageTimes& times, StageTimes& sum) {
   sum.stages += times.stages;
 }
 
+// Of `counts`, which are by cause, those from `first` on that are not 0.
+template <typename Cause, typename Counts>
+void AddCauses(const Counts& counts, google::protobuf::RepeatedPtrField<v1::CausedRounds>& to,
+               Cause first = Cause{}) {
+  for (size_t i = static_cast<size_t>(first); i < std::size(counts); ++i) {
+    if (counts[i] == 0) continue;
+    v1::CausedRounds& rounds = *to.Add();
+    rounds.set_cause(Name(static_cast<Cause>(i)));
+    rounds.set_rounds(static_cast<uint32_t>(counts[i]));
+  }
+}
+
 void FillLength(const AcceptanceCounts& counts, v1::AcceptanceRecord& record) {
   if (counts.chosen_histogram.empty()) return;
   v1::LengthRecord& length = *record.mutable_length();
   length.mutable_chosen_histogram()->Add(counts.chosen_histogram.begin(),
                                          counts.chosen_histogram.end());
-  for (int i = 0; i < kZeroCauses; ++i) {
-    if (counts.zero_rounds[i] == 0) continue;
-    v1::CausedRounds& rounds = *length.add_zero_rounds();
-    rounds.set_cause(Name(static_cast<ZeroCause>(i)));
-    rounds.set_rounds(counts.zero_rounds[i]);
-  }
+  AddCauses<ZeroCause>(counts.zero_rounds, *length.mutable_zero_rounds());
   if (counts.estimates.alpha.has_value()) length.set_alpha(*counts.estimates.alpha);
   if (counts.estimates.draft_token.has_value()) {
     length.set_draft_token_us(absl::ToInt64Microseconds(*counts.estimates.draft_token));
@@ -90,12 +99,7 @@ void FillDrafters(const AcceptanceCounts& counts, const GenerationRequest& reque
     wire.set_draft_tokens(static_cast<uint32_t>(one.draft_tokens));
     wire.set_accepted_tokens(static_cast<uint32_t>(one.accepted_tokens));
     wire.set_tokens(static_cast<uint32_t>(one.tokens));
-    for (int reason = 0; reason < kDrafterReasons; ++reason) {
-      if (one.reasons[reason] == 0) continue;
-      v1::CausedRounds& rounds = *wire.add_reasons();
-      rounds.set_cause(Name(static_cast<DrafterReason>(reason)));
-      rounds.set_rounds(static_cast<uint32_t>(one.reasons[reason]));
-    }
+    AddCauses<DrafterReason>(one.reasons, *wire.mutable_reasons());
   }
 }
 
@@ -110,18 +114,9 @@ void Fill(const AcceptanceCounts& counts, const GenerationRequest& request,
   record.mutable_accepted_histogram()->Add(counts.accepted_histogram.begin(),
                                            counts.accepted_histogram.end());
   record.set_rejected_rounds(counts.rejected_rounds);
-  for (int i = 0; i < kPlainCauses; ++i) {
-    if (counts.plain_rounds[i] == 0) continue;
-    v1::CausedRounds& rounds = *record.add_rounds_without_draft();
-    rounds.set_cause(Name(static_cast<PlainCause>(i)));
-    rounds.set_rounds(counts.plain_rounds[i]);
-  }
-  for (int i = 1; i < kPreparedUses; ++i) {
-    if (counts.prepared_rounds[i] == 0) continue;
-    v1::CausedRounds& rounds = *record.add_prepared_rounds();
-    rounds.set_cause(Name(static_cast<PreparedUse>(i)));
-    rounds.set_rounds(counts.prepared_rounds[i]);
-  }
+  AddCauses<PlainCause>(counts.plain_rounds, *record.mutable_rounds_without_draft());
+  AddCauses<PreparedUse>(counts.prepared_rounds, *record.mutable_prepared_rounds(),
+                         PreparedUse::kHit);
   FillLength(counts, record);
   FillDrafters(counts, request, record);
   record.set_draft_reconnections(counts.draft_reconnections);

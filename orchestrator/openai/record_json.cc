@@ -25,10 +25,6 @@ JsonText Ratio(double part, double whole) {
 }
 
 JsonObject RecordJson(const v1::AcceptanceRecord& record) {
-  JsonObject without_draft;
-  for (const v1::CausedRounds& caused : record.rounds_without_draft()) {
-    without_draft.Set(caused.cause(), caused.rounds());
-  }
   JsonObject json({{"rule", RuleName(record.rule())},
                    {"exact", record.exact()},
                    {"rounds", record.rounds()},
@@ -36,7 +32,7 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"accepted_tokens", record.accepted_tokens()},
                    {"accepted_histogram", JsonText::Array(record.accepted_histogram())},
                    {"rejected_rounds", record.rejected_rounds()},
-                   {"rounds_without_draft", without_draft},
+                   {"rounds_without_draft", messages::CausesJson(record.rounds_without_draft())},
                    {"draft_reconnections", record.draft_reconnections()},
                    {"target_replays", record.target_replays()},
                    {"cached_tokens", record.cached_tokens()},
