@@ -188,6 +188,13 @@ absl::StatusOr<std::string> ConfigJson(const File& file) {
                                                    "; supported: ", absl::StrJoin(names, ", ")));
   }
   Config config(file, *architecture);
+  // They change the arithmetic, and no family that is served has them.
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping",
+                          "attention.clamp_kqv", "attention.max_alibi_bias"}) {
+    const double value = file.Number(config.Key(key)).value_or(0);
+    if (value == 0) continue;
+    config.Problem(absl::StrCat("key ", config.Key(key), " is ", value, "; supported: 0"));
+  }
   const absl::string_view type = architecture->model_type;
   if (type == "gpt2" || type == "gpt_neox") {
     SetGpt(file, *architecture, config);

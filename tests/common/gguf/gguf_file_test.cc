@@ -261,6 +261,12 @@ INSTANTIATE_TEST_SUITE_P(
                      w.Set("llama.expert_count", uint32_t{8});
                    },
                    "mixtures of experts are not served"},
+        WrongModel{"Softcapping", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "gemma3");
+                     w.Set("gemma3.final_logit_softcapping", 30.0f);
+                   },
+                   "key gemma3.final_logit_softcapping is 30; supported: 0"},
         WrongModel{"Rope", "config.json",
                    [](GgufWriter& w) {
                      w.Set("general.architecture", "llama");
