@@ -1,7 +1,6 @@
 #include "orchestrator/draft/length/length_group.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -40,13 +39,6 @@ double LengthGroup::Line::PerToken() const {
 
 double LengthGroup::Line::Fixed() const { return std::max(0.0, (t - PerToken() * k) / weight); }
 
-void LengthGroup::Plain::Add(double seconds, uint32_t of_sequences) {
-  if (seconds <= 0) return;
-  ++rounds;
-  log += (std::log(seconds) - log) / std::min<double>(rounds, kLengthMemory);
-  sequences = of_sequences;
-}
-
 // By the target's own curve. Without one, half of a measured pass is fixed, and half follows its rows.
 double LengthGroup::PassSeconds(const LengthInputs& inputs, double rows) const {
   rows = std::max(rows, 1.0);
@@ -64,24 +56,8 @@ bool LengthGroup::Offered(uint32_t shape, const LengthInputs& inputs) const {
   return !IsConfident(shape) || (ends_by_confidence_ && inputs.ends_by_confidence);
 }
 
-LengthGroup::Plain& LengthGroup::PlainAt(uint32_t sequences) {
-  return plain_[std::min<size_t>(std::bit_width(sequences), plain_.size() - 1)];
-}
-
-// Where draft and target share cores, passes are slower while others draft, and so is the curve that the target
-// measures then: it makes plain decoding look slower than it is. What plain rounds took counts where it is less. It may
-// be old: then plain decoding is chosen, and measured again.
-double LengthGroup::PlainSeconds(const RoundParts& parts, PassTime pass_time) {
-  const Plain& plain = PlainAt(parts.decoding.sequences);
-  const double now = TimeOf(parts, pass_time, 0).time;
-  if (!plain.measured()) return now;
-  RoundParts then = parts;
-  then.decoding.sequences = plain.sequences;
-  return std::min(now, std::exp(plain.log) * now / TimeOf(then, pass_time, 0).time);
-}
-
-// What was measured at lengths whose rounds are of the same kind tells of each other. Plain decoding has none: see
-// PlainSeconds.
+// What was measured at lengths whose rounds are of the same kind tells of each other. Plain decoding has none: where
+// its rounds take longer than the model says, it is preferred a little too much, and nothing is lost to it.
 double LengthGroup::CorrectionOf(uint32_t shape) const {
   if (shape == 0) return 0;
   constexpr double kPrior = 0.3;  // of no correction; 1: kLengthMemory rounds
@@ -132,7 +108,6 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
   for (uint32_t shape = 0; shape < kShapes; ++shape) {
     times_[shape] = TimeOf(parts, pass_time, shape);
   }
-  times_[0].time = PlainSeconds(parts, pass_time);
   ByShape rates{};
   uint32_t best = 0;
   for (uint32_t shape = 0; shape < kShapes; ++shape) {
@@ -146,14 +121,6 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
     if (shape == kMaxDraftTokens) chain_ = std::max(best, 1u);
   }
   best = NearestToAll(best, rates, parts);
-  sequences_ = std::max(parts.decoding.sequences, 1u);
-  Plain& plain = PlainAt(parts.decoding.sequences);
-  // One sequence drafts while nobody verifies, so it disturbs nobody.
-  if (best > 0 && best_.has_value() && parts.decoding.sequences > 1 && !plain.measured() &&
-      plain.tries < kPlainTries) {
-    ++plain.tries;
-    best = 0;
-  }
   const bool stays = best_ == best;
   best_ = best;
   if (best == 0) {
@@ -161,7 +128,7 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
     if (stays) ProbeIfDue(rates);
   } else {
     wait_ = kFirstWait;
-    plain_decisions_ = 0;
+    plain_ = 0;
   }
   if (!acceptance_.empty()) estimates_.alpha = acceptance_.alpha();
   if (draft_.weight > 0) estimates_.draft_token = absl::Seconds(draft_.PerToken());
@@ -173,8 +140,8 @@ void LengthGroup::ProbeIfDue(const ByShape& rates) {
   const auto shape =
       static_cast<uint32_t>(std::max_element(rates.begin() + 1, rates.begin() + 5) - rates.begin());
   if (rates[shape] <= 0) return;
-  if (++plain_decisions_ < wait_ * std::max(kMinCost, rates[0] / rates[shape] - 1)) return;
-  plain_decisions_ = 0;
+  if (++plain_ < wait_ * std::max(kMinCost, rates[0] / rates[shape] - 1)) return;
+  plain_ = 0;
   wait_ = std::min(2 * wait_, kMaxWait);
   probe_ = shape;
   draft_.Fade(kProbeRounds);  // what is measured now counts more
@@ -256,14 +223,6 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (round.prefill > 0.1 * (round.decided - round.began)) return;
   const double model = times_[sequence.shape].time;
   const double seconds = absl::ToDoubleSeconds(round.without_prefill());
-  if (sequence.shape == 0) {
-    // Where all are in the pass with a row each, nobody drafts.
-    if (round.pass_rows > round.pass_sequences || 4 * round.pass_sequences <= 3 * sequences_)
-      return;
-    Plain& plain = PlainAt(sequences_);
-    plain.Add(seconds, sequences_);
-    return;
-  }
   if (model <= 0 || seconds <= 0) return;
   Correction& correction = corrections_[sequence.shape];
   correction.weight = std::min(correction.weight + 1 / kLengthMemory, 1.0);

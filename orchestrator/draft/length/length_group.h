@@ -15,7 +15,6 @@
 // Thread-safe. Counts and times only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -63,8 +62,6 @@ class LengthGroup {
   static constexpr double kAboutAsMuch = 0.24;
   // Decisions for plain decoding to the first probe, per share of a round that it loses; doubles.
   static constexpr double kFirstWait = 160, kMaxWait = 3000;
-  // Rounds that tell how long plain decoding takes, and decisions for it to measure them.
-  static constexpr uint32_t kPlainRounds = 16, kPlainTries = 4;
   static constexpr double kLengthMemory = 50;  // rounds of a correction
   static constexpr double kOtherLength = 2;    // a correction counts 2^-so much for the next length
   static constexpr double kWeight = 0.05;      // of a new time in a moving average
@@ -85,23 +82,12 @@ class LengthGroup {
     double log = 0;
   };
 
-  // How long rounds of plain decoding took, in the logarithm of seconds, with about so many sequences.
-  struct Plain {
-    double log = 0;
-    uint32_t sequences = 0, rounds = 0, tries = 0;
-
-    void Add(double seconds, uint32_t of_sequences);
-    bool measured() const { return rounds >= std::max(kPlainRounds, sequences); }
-  };
-
   void Decide(const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   RoundParts PartsOf(const LengthInputs& inputs, const ByShape& drafted) const
       TANDEM_REQUIRES(mutex_);
   uint32_t NearestToAll(uint32_t best, const ByShape& rates, const RoundParts& parts)
       TANDEM_REQUIRES(mutex_);
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
-  Plain& PlainAt(uint32_t sequences) TANDEM_REQUIRES(mutex_);
-  double PlainSeconds(const RoundParts& parts, PassTime pass_time) TANDEM_REQUIRES(mutex_);
   double CorrectionOf(uint32_t shape) const TANDEM_REQUIRES(mutex_);
   double PassSeconds(const LengthInputs& inputs, double rows) const TANDEM_REQUIRES(mutex_);
   void ProbeIfDue(const ByShape& rates) TANDEM_REQUIRES(mutex_);
@@ -118,10 +104,7 @@ class LengthGroup {
   bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;
 
   std::array<Correction, kShapes> corrections_ TANDEM_GUARDED_BY(mutex_){};
-  std::array<Plain, 12> plain_
-      TANDEM_GUARDED_BY(mutex_){};  // by the bits of the number of sequences
   // Of the last decision.
-  uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 1;
   std::array<RoundTime, kShapes> times_ TANDEM_GUARDED_BY(mutex_){};
   std::array<bool, kShapes> shared_ TANDEM_GUARDED_BY(mutex_){};  // others draft about as much
   std::optional<uint32_t> best_ TANDEM_GUARDED_BY(mutex_);
@@ -131,9 +114,9 @@ class LengthGroup {
   LengthEstimates estimates_ TANDEM_GUARDED_BY(mutex_);
 
   std::optional<uint32_t> probe_
-      TANDEM_GUARDED_BY(mutex_);                          // a shape, that the next sequence tries
-  uint32_t rounds_ TANDEM_GUARDED_BY(mutex_) = 0;         // since the last decision
-  double plain_decisions_ TANDEM_GUARDED_BY(mutex_) = 0;  // since the last probe
+      TANDEM_GUARDED_BY(mutex_);                   // a shape, that the next sequence tries
+  uint32_t rounds_ TANDEM_GUARDED_BY(mutex_) = 0;  // since the last decision
+  double plain_ TANDEM_GUARDED_BY(mutex_) = 0;     // decisions for it since the last probe
   double wait_ TANDEM_GUARDED_BY(mutex_) = kFirstWait;
 };
 
