@@ -1,5 +1,5 @@
 // A GGUF file, or all parts of a split one: metadata by key, and tensors. Versions 2 and 3, little-endian. The format:
-// github.com/ggml-org/ggml, docs/gguf.md.
+// github.com/ggml-org/ggml, page gguf.md.
 //
 // Opening maps the files and checks them. Counts are bounded, and nothing is allocated for what was not seen in the
 // file, so no number in a hostile file costs memory.
