@@ -1,5 +1,5 @@
-// `tandem pull OWNER/NAME[@REVISION]` downloads a model of the hub into the cache. Progress goes to
-// standard error, and the path of the snapshot to standard output.
+// `tandem pull OWNER/NAME[@REVISION][:FILE.gguf]` downloads a model of the hub into the cache. Progress goes to
+// standard error, and the path of the snapshot, or of the file in it, to standard output.
 #include "client/common/commands.h"
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace tandem::client {
 namespace {
 
 struct PullOptions {
-  std::string name;  // OWNER/NAME[@REVISION]; empty: not given
+  std::string name;  // OWNER/NAME[@REVISION][:FILE.gguf]; empty: not given
   bool tokenizer_only = false;
 
   void AddTo(flags::FlagSet& flags) {
@@ -42,12 +42,20 @@ void WriteError(absl::string_view text) {
   std::fflush(stderr);
 }
 
-absl::StatusOr<hub::HubName> ParseName(const std::string& name) {
-  if (name.empty()) {
+absl::StatusOr<hub::HubName> ParseName(const PullOptions& options) {
+  if (options.name.empty()) {
     return absl::InvalidArgumentError(
-        "give the model to pull, OWNER/NAME or OWNER/NAME@REVISION, as in Qwen/Qwen3-0.6B");
+        "give the model to pull, OWNER/NAME, OWNER/NAME@REVISION or OWNER/NAME:FILE.gguf, as in "
+        "Qwen/Qwen3-0.6B");
   }
-  return hub::ParseHubName(name);
+  TANDEM_ASSIGN_OR_RETURN(hub::HubName name, hub::ParseHubName(options.name));
+  if (options.tokenizer_only && !name.file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tokenizer-only: the tokenizer is in ", name.file,
+                     ", which is one file; pull it without this flag, or name a repository that "
+                     "has a tokenizer.json"));
+  }
+  return name;
 }
 
 absl::StatusOr<hub::Snapshot> PullShown(const hub::Settings& settings, const hub::HubName& name,
@@ -69,17 +77,19 @@ int RunPull(absl::Span<const std::string> args) {
   PullOptions options;
   flags::FlagSet flags(
       "tandem pull",
-      "Downloads a model of the Hugging Face hub: its safetensors and what belongs to them.\n"
-      "Prints the folder, which any --model takes; so do the name itself, here and in the "
-      "services.\n"
+      "Downloads a model of the Hugging Face hub: its safetensors and what belongs to them, or one "
+      "GGUF\n"
+      "file with all its parts. Prints the path of the folder or of the file. Any --model takes "
+      "it, and\n"
+      "takes the name itself, too.\n"
       "The cache is the one of huggingface_hub. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT,\n"
       "HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT mean what they mean there.",
-      "OWNER/NAME[@REVISION] [flags]");
+      "OWNER/NAME[@REVISION][:FILE.gguf] [flags]");
   options.AddTo(flags);
   hub::HubName name;
   hub::Settings settings;
   const auto check = [&]() -> absl::Status {
-    TANDEM_ASSIGN_OR_RETURN(name, ParseName(options.name));
+    TANDEM_ASSIGN_OR_RETURN(name, ParseName(options));
     TANDEM_ASSIGN_OR_RETURN(settings, hub::SettingsFromEnvironment());
     return absl::OkStatus();
   };
@@ -89,7 +99,7 @@ int RunPull(absl::Span<const std::string> args) {
     PrintError(snapshot.status());
     return process::kExitFailure;
   }
-  process::Print(snapshot->directory + "\n");
+  process::Print(snapshot->path + "\n");
   return process::kExitOk;
 }
 

@@ -96,22 +96,27 @@ class Puller {
         client_(settings, name) {}
 
   absl::StatusOr<Snapshot> Pull(const RemoteRevision& revision) {
-    absl::StatusOr<std::vector<std::string>> small = WantedFiles(revision.files, need_);
-    if (!small.ok()) return OfRepository(small.status());
+    const bool is_gguf = !name_.file.empty();
+    const absl::StatusOr<std::vector<std::string>> wanted =
+        is_gguf ? WantedGguf(revision.files, name_.file) : WantedFiles(revision.files, need_);
+    if (!wanted.ok()) return OfRepository(wanted.status());
     TANDEM_RETURN_IF_ERROR(MakeFolder(folder_.Blob("").parent_path()));
     TANDEM_RETURN_IF_ERROR(MakeFolder(folder_.Lock("").parent_path()));
     TANDEM_RETURN_IF_ERROR(MarkAsCache(settings_.cache));
     std::vector<RemoteFile> files;
-    TANDEM_RETURN_IF_ERROR(Describe(revision.commit, *small, files));
-    if (need_ == Need::kModel) TANDEM_RETURN_IF_ERROR(DescribeWeights(revision, files));
+    TANDEM_RETURN_IF_ERROR(Describe(revision.commit, *wanted, files));
+    if (!is_gguf && need_ == Need::kModel) {
+      TANDEM_RETURN_IF_ERROR(DescribeWeights(revision, files));
+    }
     TANDEM_RETURN_IF_ERROR(Download(revision.commit, files));
     for (const char* file : hub::OptionalFiles(need_)) {
+      if (is_gguf) break;
       bool is_there = false;
       for (const RemoteFile& one : files) is_there |= one.name == file;
       if (!is_there) TANDEM_RETURN_IF_ERROR(PlaceText(folder_.NoExist(revision.commit, file), ""));
     }
     TANDEM_RETURN_IF_ERROR(PlaceRef(revision.commit));
-    return FindSnapshot(folder_, revision.commit, need_);
+    return FindSnapshot(folder_, name_.At(revision.commit), need_);
   }
 
   absl::StatusOr<RemoteRevision> Ask(int max_failures) {
@@ -205,7 +210,7 @@ class Puller {
 absl::StatusOr<Snapshot> Pull(const Settings& settings, const HubName& name, Need need,
                               PullObserver& observer) {
   Puller puller(settings, name, need, observer);
-  absl::StatusOr<Snapshot> cached = FindSnapshot(puller.folder(), name.revision, need);
+  absl::StatusOr<Snapshot> cached = FindSnapshot(puller.folder(), name, need);
   if (cached.ok() && hub::IsCommit(name.revision)) return cached;
   if (settings.offline) {
     if (cached.ok()) return cached;
@@ -222,7 +227,7 @@ absl::StatusOr<Snapshot> Pull(const Settings& settings, const HubName& name, Nee
   }
   // The same commit as before, and all of it is here: nothing is written, for the cache may be
   // read-only.
-  absl::StatusOr<Snapshot> same = FindSnapshot(puller.folder(), revision->commit, need);
+  absl::StatusOr<Snapshot> same = FindSnapshot(puller.folder(), name.At(revision->commit), need);
   if (same.ok() && cached.ok() && cached->commit == same->commit) return same;
   return puller.Pull(*revision);
 }

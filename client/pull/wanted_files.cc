@@ -5,8 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/parts.h"
 
 namespace tandem::client {
 namespace {
@@ -35,9 +37,32 @@ bool IsFurtherTemplate(absl::string_view file) {
          absl::ConsumeSuffix(&file, ".jinja") && !file.empty() && !absl::StrContains(file, '/');
 }
 
+// The models that are one GGUF file, or the parts of one: each by what names it.
+std::vector<std::string> GgufModels(absl::Span<const std::string> files) {
+  std::vector<std::string> models;
+  for (const std::string& file : files) {
+    if (absl::EndsWith(file, ".gguf") && gguf::PartsOf(file).ok()) models.push_back(file);
+  }
+  return models;
+}
+
+// The first few, and how many more.
+std::string Some(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 40;
+  const size_t shown = std::min(names.size(), kShown);
+  std::string text = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+  if (names.size() > shown) absl::StrAppend(&text, " and ", names.size() - shown, " more");
+  return text;
+}
+
 absl::Status NoWeights(absl::Span<const std::string> files) {
   const std::string lacks =
       absl::StrCat("it has no ", hub::kSingleWeights, " and no ", hub::kWeightIndex);
+  if (const std::vector<std::string> models = GgufModels(files); !models.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(lacks, ", but GGUF files: name one of them, as in OWNER/NAME:", models.front(),
+                     "; it has ", Some(models)));
+  }
   struct Other {
     const char* end;
     const char* what;
@@ -45,7 +70,6 @@ absl::Status NoWeights(absl::Span<const std::string> files) {
   constexpr Other kOthers[] = {
       {"adapter_model.safetensors",
        "an adapter: pull the model that it belongs to, or a merged one"},
-      {".gguf", "GGUF: pull the repository that it was made from"},
       {".bin", "PyTorch's pickled weights: look for a revision or a copy with safetensors"},
       {".pth", "PyTorch's pickled weights: look for a revision or a copy with safetensors"},
       {".safetensors", "weights in another form"}};
@@ -86,6 +110,19 @@ absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::strin
   }
   std::copy_if(files.begin(), files.end(), std::back_inserter(wanted), IsFurtherTemplate);
   return wanted;
+}
+
+absl::StatusOr<std::vector<std::string>> WantedGguf(absl::Span<const std::string> files,
+                                                    const std::string& file) {
+  TANDEM_ASSIGN_OR_RETURN(std::vector<std::string> parts, gguf::PartsOf(file));
+  for (const std::string& part : parts) {
+    if (Has(files, part)) continue;
+    const std::vector<std::string> models = GgufModels(files);
+    return absl::NotFoundError(
+        absl::StrCat("it has no file ", part,
+                     models.empty() ? ", nor any other GGUF file" : "; it has ", Some(models)));
+  }
+  return parts;
 }
 
 absl::StatusOr<std::vector<std::string>> WantedWeights(absl::Span<const std::string> files,

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/excerpt.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/parts.h"
 
 namespace tandem::gguf {
 namespace {
@@ -24,7 +24,6 @@ constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxNameBytes = 256;  // of a tensor; ggml's own bound is 64
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint32_t kMaxAlignment = 1 << 20;
-constexpr int kMaxParts = 1024;
 constexpr uint64_t kMaxTensors = 65536, kMaxKeys = 65536;
 constexpr uint64_t kMaxElements = 1 << 24;  // of an array: more than any vocabulary has
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
@@ -259,26 +258,6 @@ absl::StatusOr<Tensor> ReadTensor(absl::string_view name, Reader& reader, uint64
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   return status.ok() ? status
                      : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
-// The paths of all parts; just `path` where its name is not that of a first part.
-absl::StatusOr<std::vector<std::string>> PartsOf(const std::string& path) {
-  constexpr absl::string_view kEnd = "-00001-of-00001.gguf";
-  int part = 0, parts = 0, read = 0;
-  const bool long_enough = path.size() > kEnd.size();
-  const std::string end = long_enough ? path.substr(path.size() - kEnd.size()) : "";
-  const bool is_part = std::sscanf(end.c_str(), "-%5d-of-%5d.gguf%n", &part, &parts, &read) == 2 &&
-                       read == static_cast<int>(kEnd.size());
-  if (!is_part) return std::vector{path};
-  const std::string stem = path.substr(0, path.size() - kEnd.size());
-  if (part != 1 || parts < 1 || parts > kMaxParts) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": give the first part, ", absl::StrFormat("%s-00001-of-%05d.gguf", stem, parts)));
-  }
-  std::vector<std::string> paths;
-  for (int i = 1; i <= parts; ++i)
-    paths.push_back(absl::StrFormat("%s-%05d-of-%05d.gguf", stem, i, parts));
-  return paths;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/read_file.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/parts.h"
 
 namespace tandem::hub {
 namespace {
@@ -64,6 +65,10 @@ std::string Some(const std::vector<std::string>& names) {
   return text;
 }
 
+absl::Status Lacks(const fs::path& snapshot, const std::vector<std::string>& missing) {
+  return absl::NotFoundError(absl::StrCat(snapshot.string(), " lacks ", Some(missing)));
+}
+
 }  // namespace
 
 RepositoryFolder::RepositoryFolder(const std::string& cache, const HubName& name)
@@ -113,11 +118,19 @@ absl::StatusOr<std::string> RepositoryFolder::Commit(absl::string_view revision)
                    known.empty() ? "" : absl::StrCat("; it knows ", Some(known))));
 }
 
-absl::StatusOr<Snapshot> FindSnapshot(const RepositoryFolder& repository,
-                                      absl::string_view revision, Need need) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string commit, repository.Commit(revision));
+absl::StatusOr<Snapshot> FindSnapshot(const RepositoryFolder& repository, const HubName& name,
+                                      Need need) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string commit, repository.Commit(name.revision));
   const fs::path snapshot = repository.Snapshot(commit);
   std::vector<std::string> missing;
+  if (!name.file.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> parts, gguf::PartsOf(name.file));
+    for (const std::string& part : parts) {
+      if (!Exists(snapshot / part)) missing.push_back(part);
+    }
+    if (missing.empty()) return hub::Snapshot{(snapshot / name.file).string(), commit};
+    return Lacks(snapshot, missing);
+  }
   if (!Exists(snapshot / "tokenizer.json")) missing.push_back("tokenizer.json");
   if (need == Need::kModel) {
     if (!Exists(snapshot / "config.json")) missing.push_back("config.json");
@@ -129,9 +142,7 @@ absl::StatusOr<Snapshot> FindSnapshot(const RepositoryFolder& repository,
     if (files.has_value() && files->count(file) == 0) continue;
     missing.push_back(file);
   }
-  if (!missing.empty()) {
-    return absl::NotFoundError(absl::StrCat(snapshot.string(), " lacks ", Some(missing)));
-  }
+  if (!missing.empty()) return Lacks(snapshot, missing);
   return hub::Snapshot{snapshot.string(), commit};
 }
 

@@ -50,15 +50,16 @@ class RepositoryFolder {
 };
 
 struct Snapshot {
-  std::string directory;
+  std::string path;  // a directory, or the GGUF file in it that the name says
   std::string commit;
 };
 
-// The snapshot of a revision, if all that is needed is in it. Of optional files (those of which a
+// The snapshot of a name's revision, if all that is needed is in it: the file and its parts where the name says one,
+// which `need` says nothing of. Of optional files (those of which a
 // model may have none: generation_config.json, tokenizer_config.json) it must be known whether the
 // repository has them, for a model without its generation_config.json would end its texts
 // elsewhere. NOT_FOUND says what is missing.
-absl::StatusOr<Snapshot> FindSnapshot(const RepositoryFolder& repository,
-                                      absl::string_view revision, Need need);
+absl::StatusOr<Snapshot> FindSnapshot(const RepositoryFolder& repository, const HubName& name,
+                                      Need need);
 
 }  // namespace tandem::hub

@@ -1,6 +1,7 @@
 #include "common/hub/hub_name.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -13,11 +14,13 @@ namespace {
 
 constexpr size_t kMaxRepository = 96;  // the hub's own limits
 constexpr size_t kMaxRevision = 255;
+constexpr size_t kMaxFile = 255;
 
 absl::Status Bad(absl::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("'", text, "' is no name of the hub: ", what,
-                   "; a name is OWNER/NAME or OWNER/NAME@REVISION, as in Qwen/Qwen3-0.6B@main"));
+                   "; a name is OWNER/NAME, OWNER/NAME@REVISION or either with :FILE.gguf, as in "
+                   "Qwen/Qwen3-0.6B@main"));
 }
 
 bool IsWord(absl::string_view text, absl::string_view also) {
@@ -48,20 +51,44 @@ bool IsRevision(absl::string_view text) {
   return true;
 }
 
+// It becomes a path below the cache.
+bool IsFile(absl::string_view text) {
+  if (text.size() > kMaxFile || !absl::EndsWith(text, ".gguf")) return false;
+  for (absl::string_view part : absl::StrSplit(text, '/')) {
+    if (part.empty() || part.front() == '.') return false;
+  }
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_iscntrl(static_cast<unsigned char>(c)) || c == '\\' || c == ':';
+  });
+}
+
 }  // namespace
 
 std::string HubName::Text() const {
-  return revision == "main" ? repository : absl::StrCat(repository, "@", revision);
+  return absl::StrCat(repository, revision == "main" ? "" : "@", revision == "main" ? "" : revision,
+                      file.empty() ? "" : ":", file);
+}
+
+HubName HubName::At(std::string other_revision) const {
+  HubName other = *this;
+  other.revision = std::move(other_revision);
+  return other;
 }
 
 absl::StatusOr<HubName> ParseHubName(absl::string_view text) {
   if (absl::StrContains(text, "://")) return Bad(text, "it is an address");
   HubName name;
   absl::string_view repository = text;
-  const size_t at = text.find('@');
-  if (at != absl::string_view::npos) {
-    repository = text.substr(0, at);
-    name.revision = std::string(text.substr(at + 1));
+  if (const size_t colon = text.find(':'); colon != absl::string_view::npos) {
+    name.file = std::string(text.substr(colon + 1));
+    repository = text.substr(0, colon);
+    if (!IsFile(name.file)) {
+      return Bad(text, "after ':' stands the path of a .gguf file in the repository");
+    }
+  }
+  if (const size_t at = repository.find('@'); at != absl::string_view::npos) {
+    name.revision = std::string(repository.substr(at + 1));
+    repository = repository.substr(0, at);
     if (!IsRevision(name.revision)) {
       return Bad(text, "a revision is a branch, a tag or a commit, without blanks and '..'");
     }

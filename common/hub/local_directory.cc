@@ -41,19 +41,21 @@ absl::StatusOr<std::string> LocalDirectory(const std::string& value, Need need,
                                            const LocalDirectoryOptions& options) {
   if (value.empty() || Exists(value)) return value;
   const absl::StatusOr<HubName> name = ParseHubName(value);
-  // Somebody who wrote a revision or an address meant the hub.
-  const bool is_meant = absl::StrContains(value, '@') || absl::StrContains(value, "://");
+  // Somebody who wrote a revision, a file or an address meant the hub.
+  const bool is_meant = absl::StrContains(value, '@') || absl::StrContains(value, ':');
+  // FOLDER/FILE.gguf is a path: whoever loads it says that it is not there.
+  if (!is_meant && absl::EndsWith(value, ".gguf")) return value;
   if (!name.ok()) {
     if (is_meant && value.front() != '/' && value.front() != '.') return name.status();
     return value;
   }
   const RepositoryFolder repository(options.settings.cache, *name);
-  absl::StatusOr<Snapshot> snapshot = FindSnapshot(repository, name->revision, need);
-  if (snapshot.ok()) return snapshot->directory;
+  absl::StatusOr<Snapshot> snapshot = FindSnapshot(repository, *name, need);
+  if (snapshot.ok()) return snapshot->path;
   std::vector<std::string> words;
   words.emplace_back("pull");
   words.push_back(name->Text());
-  if (need == Need::kTokenizer) words.emplace_back("--tokenizer-only");
+  if (need == Need::kTokenizer && name->file.empty()) words.emplace_back("--tokenizer-only");
   if (options.settings.offline) {
     return NotHere(value, snapshot.status(), "HF_HUB_OFFLINE forbids to pull it");
   }
@@ -67,8 +69,8 @@ absl::StatusOr<std::string> LocalDirectory(const std::string& value, Need need,
   if (const absl::Status pulled = RunPull(options.puller, words, options.say); !pulled.ok()) {
     return WithPathHint(pulled, value);
   }
-  TANDEM_ASSIGN_OR_RETURN(snapshot, FindSnapshot(repository, name->revision, need));
-  return snapshot->directory;
+  TANDEM_ASSIGN_OR_RETURN(snapshot, FindSnapshot(repository, *name, need));
+  return snapshot->path;
 }
 
 absl::StatusOr<std::string> LocalDirectory(absl::string_view flag, const std::string& value,

@@ -14,7 +14,8 @@ import sys
 # From the ground up.
 ROOMS = """
 common/base
-common/flags common/random common/concurrency common/theory common/gguf common/hub
+common/gguf
+common/flags common/random common/concurrency common/theory common/hub
 common/process common/sampling common/telemetry common/tokenizer common/scheduling common/admin
 common/acceptance common/security
 common/messages

@@ -1,6 +1,6 @@
 """A server that answers like the hub, and one beside it that answers like its content network.
 
-Large files (*.safetensors) are redirected to the second one, as the hub does it: with X-Linked-Etag and X-Linked-Size. Small
+Large files (*.safetensors, *.gguf) are redirected to the second one, as the hub does it: with X-Linked-Etag and X-Linked-Size. Small
 ones are redirected within the hub. `faults` say what goes wrong.
 """
 
@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.parse
 
+LARGE = (".safetensors", ".gguf")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -21,7 +22,7 @@ def git_sha1(content):
 
 
 def etag_of(name, content):
-    return hashlib.sha256(content).hexdigest() if name.endswith(".safetensors") else git_sha1(content)
+    return hashlib.sha256(content).hexdigest() if name.endswith(LARGE) else git_sha1(content)
 
 
 class Repository:
@@ -87,7 +88,7 @@ class Hub:
 
     def downloads(self, name):
         """Requests for the bytes of a file, where they come from."""
-        where = "content" if name.endswith(".safetensors") else "hub"
+        where = "content" if name.endswith(LARGE) else "hub"
         wanted = "/content/" if where == "content" else "/api/resolve-cache/"
         return [one for one in self.of(where) if one.path.startswith(wanted) and one.path.endswith(f"{COMMIT}/{name}")]
 
@@ -237,7 +238,7 @@ class HubHandler(Handler):
         listed = []
         for name, content in repository.files.items():
             entry = {"type": "file", "path": name, "size": len(content), "oid": git_sha1(content)}
-            if name.endswith(".safetensors"):
+            if name.endswith(LARGE):
                 entry["lfs"] = {"oid": etag_of(name, content), "size": len(content), "pointerSize": 130}
             listed.append(entry)
         return self.say(200, json.dumps(listed).encode(), {"Content-Type": "application/json"})
@@ -252,7 +253,7 @@ class HubHandler(Handler):
             return self.say(404, headers={"X-Error-Code": "RevisionNotFound"})
         if file not in repository.files:
             return self.say(404, headers={**known, "X-Error-Code": "EntryNotFound"})
-        if not file.endswith(".safetensors"):
+        if not file.endswith(LARGE):
             where = f"/api/resolve-cache/models/{name}/{commit}/{file}"
             return self.say(307, headers={**known, "Location": where})
         content = repository.files[file]

@@ -132,6 +132,30 @@ class LayoutTest(PullTest):
         self.pulled()
         self.check_whole()
 
+    def test_one_gguf_file_and_no_more(self):
+        self.repository.files["q/m.gguf"] = WEIGHTS
+        self.faults.cut["q/m.gguf"] = (300000, 1)
+        done = self.pulled("owner/name:q/m.gguf")
+        self.assertEqual(done.stdout, f"{self.snapshot}/q/m.gguf\n")
+        self.assertEqual((self.snapshot / "q/m.gguf").read_bytes(), WEIGHTS)
+        self.assertEqual([one.headers.get("Range") for one in self.hub.downloads("q/m.gguf")], [None, "bytes=300000-"])
+        self.assertEqual([one.name for one in self.snapshot.iterdir()], ["q"])
+        self.assertEqual(self.pulled(f"owner/name@{COMMIT}:q/m.gguf").stdout, done.stdout)
+        # Nobody takes it for the model that the repository is.
+        self.assertIn("owner/name: 5 files", self.pulled().stderr)
+
+    def test_all_parts_of_a_gguf_file(self):
+        parts = {f"m-0000{part}-of-00002.gguf": b"part %d" % part for part in (1, 2)}
+        self.repository.files.update(parts)
+        self.faults.content["m-00002-of-00002.gguf"] = b"part X"
+        self.assertIn("m-00002-of-00002.gguf", self.refused("owner/name:m-00001-of-00002.gguf"))
+        del self.faults.content["m-00002-of-00002.gguf"]
+        self.assertEqual(self.pulled("owner/name:m-00001-of-00002.gguf").stdout, f"{self.snapshot}/m-00001-of-00002.gguf\n")
+        self.check_whole(list(parts))
+        self.assertIn("it has m-00001-of-00002.gguf", self.refused("owner/name:other.gguf"))
+        self.assertIn("give the first part", self.refused("owner/name:m-00002-of-00002.gguf"))
+        self.assertIn("--tokenizer-only", self.refused("owner/name:m-00001-of-00002.gguf", "--tokenizer-only", code=2))
+
     def test_further_chat_templates_lie_in_a_folder(self):
         name, text = "additional_chat_templates/tool_use.jinja", b"{{ messages }}"
         self.repository.files[name] = text
@@ -191,7 +215,7 @@ class RefusalTest(PullTest):
             self.assertNotIn("Authorization", one.headers)
 
     def test_what_is_no_model_for_tandem(self):
-        for files, said in (({"model.gguf": b""}, "model.gguf is GGUF"), ({"pytorch_model.bin": b""}, "safetensors"),
+        for files, said in (({"model.gguf": b""}, "as in OWNER/NAME:model.gguf"), ({"pytorch_model.bin": b""}, "safetensors"),
                             ({"adapter_model.safetensors": b""}, "adapter"), ({"model.safetensors": b""}, "no config.json"),
                             ({"model.safetensors": b"", "config.json": b"", "tokenizer.model": b""}, "tokenizer.model alone"),
                             ({"config.json": b"", "tokenizer.json": b"", "model.safetensors.index.json": index_of("m.safetensors")},

@@ -61,11 +61,29 @@ TEST(WantedFilesTest, ShardsAreThoseOfTheIndex) {
       HasSubstr("m-3.safetensors"));
 }
 
+TEST(WantedFilesTest, AGgufIsOneFileOrItsParts) {
+  const std::vector<std::string> files = {"a.Q8_0.gguf", "q/b-00001-of-00002.gguf",
+                                          "q/b-00002-of-00002.gguf", "q/c-00001-of-00002.gguf"};
+  EXPECT_THAT(WantedGguf(files, "a.Q8_0.gguf").value(), ElementsAre("a.Q8_0.gguf"));
+  EXPECT_THAT(WantedGguf(files, "q/b-00001-of-00002.gguf").value(),
+              ElementsAre("q/b-00001-of-00002.gguf", "q/b-00002-of-00002.gguf"));
+  const auto said = [&](const std::string& file) {
+    return std::string(WantedGguf(files, file).status().message());
+  };
+  // Of a split file the first part alone is a name to give.
+  EXPECT_EQ(said("a.gguf"),
+            "it has no file a.gguf; it has a.Q8_0.gguf, q/b-00001-of-00002.gguf, "
+            "q/c-00001-of-00002.gguf");
+  EXPECT_THAT(said("q/c-00001-of-00002.gguf"), HasSubstr("no file q/c-00002-of-00002.gguf"));
+  EXPECT_THAT(said("q/b-00002-of-00002.gguf"), HasSubstr("give the first part"));
+}
+
 TEST(WantedFilesTest, ARepositoryWithoutAModelSaysWhatItHas) {
   const auto said = [](std::vector<std::string> files, Need need = Need::kModel) {
     return std::string(WantedFiles(files, need).status().message());
   };
-  EXPECT_THAT(said({"a.Q8_0.gguf"}), HasSubstr("a.Q8_0.gguf is GGUF"));
+  EXPECT_THAT(said({"a.Q8_0.gguf", "a.Q4_0.gguf"}),
+              HasSubstr("as in OWNER/NAME:a.Q8_0.gguf; it has a.Q8_0.gguf, a.Q4_0.gguf"));
   EXPECT_THAT(said({"adapter_model.safetensors"}), HasSubstr("an adapter"));
   EXPECT_THAT(said({"pytorch_model-00001-of-00002.bin"}), HasSubstr("pickled"));
   EXPECT_THAT(said({"consolidated.safetensors"}), HasSubstr("another form"));

@@ -17,6 +17,10 @@ TEST(HubNameTest, ReadsNamesAndRevisions) {
   EXPECT_EQ(ParseHubName("a_b/c.d@v1.0+x").value().revision, "v1.0+x");
   EXPECT_EQ(ParseHubName("a/b@main").value().Text(), "a/b");
   EXPECT_EQ(ParseHubName("a/b@x").value().Text(), "a/b@x");
+  EXPECT_EQ(ParseHubName("a/b-GGUF:q/m (v1@2).gguf").value(),
+            (HubName{"a/b-GGUF", "main", "q/m (v1@2).gguf"}));
+  EXPECT_EQ(ParseHubName("a/b@v1:m.gguf").value(), (HubName{"a/b", "v1", "m.gguf"}));
+  EXPECT_EQ(ParseHubName("a/b@v1:m.gguf").value().Text(), "a/b@v1:m.gguf");
 }
 
 TEST(HubNameTest, RefusesWhatTheHubOrAPathWouldNotTake) {
@@ -44,6 +48,16 @@ TEST(HubNameTest, RefusesWhatTheHubOrAPathWouldNotTake) {
                            "a/b@x@y",
                            "https://host/a/b",
                            "a/\xc3\xa4",
+                           "a/b:",
+                           "a/b:m.bin",
+                           "a/b:/m.gguf",
+                           "a/b:../m.gguf",
+                           "a/b:q/.gguf",
+                           "a/b:q//m.gguf",
+                           "a/b:q\\m.gguf",
+                           "a/b:m\n.gguf",
+                           "b:m.gguf",
+                           "a/b:c:m.gguf",
                            "a/b@x?y",
                            "a/b@x%2f"}) {
     const auto name = ParseHubName(text);

@@ -42,7 +42,8 @@ TEST_F(LocalDirectoryTest, APathStandsForItself) {
   fs::create_directories(root_ / "a/b");
   for (const std::string& path :
        {(root_ / "a/b").string(), std::string("/no/such/model"), std::string("../no@such"),
-        std::string("model"), std::string("./owner/name"), std::string("a/b/c")}) {
+        std::string("model"), std::string("./owner/name"), std::string("a/b/c"),
+        std::string("folder/model.gguf")}) {
     EXPECT_EQ(Find(path).value_or("refused"), path);
   }
 }
@@ -52,6 +53,15 @@ TEST_F(LocalDirectoryTest, ANameStandsForItsSnapshot) {
   EXPECT_EQ(Find("owner/name").value(), folder_.Snapshot(kCommit).string());
   EXPECT_EQ(Find(absl::StrCat("owner/name@", kCommit)).value(), folder_.Snapshot(kCommit).string());
   EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(LocalDirectoryTest, ANameWithAFileStandsForThatFile) {
+  Write(folder_.Ref("main"), kCommit);
+  EXPECT_THAT(Find("owner/name:m.gguf", Need::kTokenizer).status().message(),
+              HasSubstr("run `tandem pull owner/name:m.gguf`"));
+  Link("m.gguf");
+  EXPECT_EQ(Find("owner/name:m.gguf").value(), (folder_.Snapshot(kCommit) / "m.gguf").string());
+  EXPECT_TRUE(absl::IsInvalidArgument(Find("owner/name:m.bin").status()));
 }
 
 TEST_F(LocalDirectoryTest, WithoutAPullerTheErrorSaysWhatToRun) {
