@@ -70,7 +70,14 @@ absl::Status ServeUntilSignal(const ServeOptions& options) {
   TANDEM_RETURN_IF_ERROR(process::WritePortFile(options.server.port_file, server->port()));
   TANDEM_LOG(kInfo) << base::LogFields("ready").Add("port", server->port());
   process::WatchUntilStopSignal([&] { return server->busy_for(); },
-                                [&](bool alive) { server->SetAlive(alive); });
+                                [&](bool alive) { server->SetAlive(alive); },
+                                [&] { return !server->failure().ok(); });
+  const absl::Status failure = server->failure();
+  if (!failure.ok()) {
+    process::EndWithin(/*seconds=*/10);
+    server->Drain(absl::ZeroDuration());
+    return failure;
+  }
   TANDEM_LOG(kInfo) << base::LogFields("draining").Add("grace", options.server.grace);
   server->Drain(options.server.grace);
   server = nullptr;

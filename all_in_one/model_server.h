@@ -41,6 +41,11 @@ class ModelServer {
   // How long a device thread has been at its present pass. Of draft and target, the longer time
   // counts.
   absl::Duration busy_for() const { return std::max(draft_->busy_for(), target_->busy_for()); }
+  // Not OK: a model's device is lost, so this process should end.
+  absl::Status failure() const {
+    const absl::Status target = target_->failure();
+    return target.ok() ? draft_->failure() : target;
+  }
   void SetAlive(bool alive) { front_host_->SetAlive(alive); }
 
   // Takes no new request. Running requests may finish within `grace`.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -137,6 +138,10 @@ class LanguageModel {
   // INVALID_ARGUMENT, and nothing is changed: an id is out of range, parents are out of order, or a
   // cache is of another model, comes twice, has no room, or still holds several branches of a tree.
   virtual absl::StatusOr<Logits> Forward(absl::Span<const ForwardPart> parts) = 0;
+
+  // Asked after a pass failed. OK: the next one may succeed. Otherwise the device is lost to this
+  // process (a CUDA error that stays, a card that is gone), and the status says what it reports.
+  virtual absl::Status DeviceStatus() { return absl::OkStatus(); }
 
   virtual int max_rows() const = 0;  // of one pass
 

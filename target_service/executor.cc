@@ -47,6 +47,7 @@ Executor::~Executor() { passes_.AwaitAll(); }
 void Executor::MeasurePasses() {
   if (options_.measure <= absl::ZeroDuration()) return;
   passes_.Measure(options_.measure);
+  if (!passes_.device_status().ok()) GiveUp(passes_.device_status());
   load_.Publish();
 }
 
@@ -55,6 +56,7 @@ bool Executor::Compute() {
   RefuseExpired();
   Flush();  // refusals need not wait for the pass
   const bool worked = passes_.Advance();
+  if (failure().ok() && !passes_.device_status().ok()) GiveUp(passes_.device_status());
   Flush();
   return worked;
 }

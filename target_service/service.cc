@@ -62,6 +62,7 @@ class ServiceImpl final : public Service, public transport::RawService {
     const size_t active = executor_.active_sequences();
     return active - std::min(active, executor_.lingering_sequences());
   }
+  absl::Status failure() const override { return executor_.failure(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override {
     return telemetry::MetricsText(
@@ -92,7 +93,9 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Create(Options options,
   }
   if (options.clock == nullptr) options.clock = &concurrency::SteadyClock::Default();
   if (options.instance_id.empty()) options.instance_id = messages::NewInstanceId();
-  return std::make_unique<ServiceImpl>(options, std::move(engine));
+  auto service = std::make_unique<ServiceImpl>(options, std::move(engine));
+  TANDEM_RETURN_IF_ERROR(service->failure());  // of the passes that were measured
+  return service;
 }
 
 }  // namespace tandem::target_service

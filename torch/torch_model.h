@@ -40,6 +40,7 @@ class TorchModel final : public model::LanguageModel {
     prefixes_.Share(cache, prefix);
   }
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
+  absl::Status DeviceStatus() override { return step_->DeviceStatus(); }
   int max_rows() const override { return max_rows_; }
 
   // As Forward, but the logits stay where the device has them: Step::logits(), in the same order.

@@ -102,10 +102,11 @@ DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration 
 }
 
 void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
-                          const std::function<void(bool alive)>& set_alive, absl::Duration max_busy,
+                          const std::function<void(bool alive)>& set_alive,
+                          const std::function<bool()>& failed, absl::Duration max_busy,
                           absl::Duration look_every) {
   bool shown = true;
-  while (!WaitForStopSignal(look_every)) {
+  while (!failed() && !WaitForStopSignal(look_every)) {
     const absl::Duration busy = busy_for();
     const bool alive = busy <= max_busy;
     if (alive == shown) continue;
@@ -118,6 +119,8 @@ void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
     shown = alive;
   }
 }
+
+void EndWithin(unsigned seconds) { alarm(seconds); }
 
 absl::Status CheckPortFile(const std::string& path) {
   if (path.empty()) return absl::OkStatus();

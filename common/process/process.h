@@ -17,13 +17,18 @@ void BlockStopSignals();
 // Returns when one of them came, or, with false, after `timeout`.
 bool WaitForStopSignal(absl::Duration timeout = absl::InfiniteDuration());
 
-// Returns when one of them came. Until then it looks every `look_every`, and tells `set_alive` of
-// each change: false while `busy_for` (how long the device thread has been at one pass) is over
-// `max_busy`. It begins as alive.
+// Returns when one of them came, or `failed` holds. Until then it looks every `look_every`, and tells
+// `set_alive` of each change: false while `busy_for` (how long the device thread has been at one
+// pass) is over `max_busy`. It begins as alive.
 void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
                           const std::function<void(bool alive)>& set_alive,
+                          const std::function<bool()>& failed,
                           absl::Duration max_busy = absl::Minutes(1),
-                          absl::Duration look_every = absl::Seconds(1));
+                          absl::Duration look_every = absl::Milliseconds(100));
+
+// The process has at most so many seconds left to end by itself; SIGALRM ends it then. For an end that
+// may have to wait for a device that answers no more.
+void EndWithin(unsigned seconds);
 
 // While it lives a stop signal ends the process at once, with exit code 0: what has not begun to
 // serve has nothing to finish. For models take long to load. After BlockStopSignals; a signal that

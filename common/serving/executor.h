@@ -16,8 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
+#include "common/concurrency/mutex.h"
 #include "common/serving/event_queue.h"
 #include "common/serving/load_meter.h"
 #include "common/serving/stream_events.h"
@@ -65,6 +67,12 @@ class Executor {
   void End() { queue_.Push(AllEnd()); }
   void Stop() { queue_.Close(); }  // Run returns when all that was queued is done
   size_t active_sequences() const { return active_sequences_; }
+  // Not OK: what it computes with is lost. Its streams have ended with UNAVAILABLE, as each one does
+  // that comes, and the process should end.
+  absl::Status failure() const TANDEM_EXCLUDES(failure_mutex_) {
+    concurrency::MutexLock lock(failure_mutex_);
+    return failure_;
+  }
   // How long it has been computing without a pause; 0: it waits.
   absl::Duration busy_for() const { return meter_.working_for(); }
 
@@ -125,6 +133,15 @@ class Executor {
     Free(streams_.At(id), may_return);
     streams_.End(id, status);
   }
+  // Ends all streams, and those that come: their clients go on elsewhere at once. Once.
+  void GiveUp(const absl::Status& why) TANDEM_EXCLUDES(failure_mutex_) {
+    {
+      concurrency::MutexLock lock(failure_mutex_);
+      failure_ = absl::UnavailableError(
+          absl::StrCat("the device is lost, so this process ends: ", why.message()));
+    }
+    for (StreamId id : streams_.All()) EndStream(id, failure());
+  }
   // Those whose last answers have gone out.
   void EndFinished() {
     for (StreamId id : streams_.Finished()) EndStream(id, absl::OkStatus());
@@ -145,7 +162,12 @@ class Executor {
         },
         event);
   }
-  void OnEvent(StreamBegins<Reply> event) { Began(streams_.Begin(std::move(event))); }
+  void OnEvent(StreamBegins<Reply> event) {
+    const StreamId id = event.stream;
+    Began(streams_.Begin(std::move(event)));  // which may end it
+    const absl::Status failed = failure();
+    if (!failed.ok() && streams_.Find(id) != nullptr) EndStream(id, failed);
+  }
   void OnEvent(StreamFinishes event) { streams_.Finish(event.stream); }
   void OnEvent(StreamEnds event) {
     if (streams_.Find(event.stream) == nullptr) return;
@@ -164,6 +186,8 @@ class Executor {
   std::atomic<uint64_t> last_stream_{0};
   std::atomic<bool> draining_{false};
   std::atomic<size_t> active_sequences_{0};
+  mutable concurrency::Mutex failure_mutex_;
+  absl::Status failure_ TANDEM_GUARDED_BY(failure_mutex_);
   StreamTable<Stream> streams_;  // the service's thread alone
 };
 

@@ -33,6 +33,16 @@ void Drain(Service& service, ServerHost& host, absl::Duration grace) {
                            .Add("sequences_ended", rest);
 }
 
+// Its clients have been told already. What waits for the device may wait for ever.
+absl::Status EndFailed(Service& service, ServerHost& host, const absl::Status& failure) {
+  constexpr unsigned kSeconds = 10;
+  process::EndWithin(kSeconds);
+  host.SetReady(false);
+  service.End();
+  host.Drain(absl::Seconds(1));
+  return failure;
+}
+
 }  // namespace
 
 absl::Status Serve(Service& service, const std::string& name, const transport::ServerFlags& flags,
@@ -50,7 +60,11 @@ absl::Status Serve(Service& service, const std::string& name, const transport::S
   TANDEM_LOG(kInfo) << ready;
   TANDEM_RETURN_IF_ERROR(process::WritePortFile(flags.port_file, host->port()));
   process::WatchUntilStopSignal([&service] { return service.busy_for(); },
-                                [&host](bool alive) { host->SetAlive(alive); });
+                                [&host](bool alive) { host->SetAlive(alive); },
+                                [&service] { return !service.failure().ok(); });
+  if (const absl::Status failure = service.failure(); !failure.ok()) {
+    return EndFailed(service, *host, failure);
+  }
   Drain(service, *host, flags.grace);
   return absl::OkStatus();
 }

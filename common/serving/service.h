@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace grpc {
@@ -28,6 +29,9 @@ class Service {
   virtual size_t active_sequences() const = 0;
   // Those of them that somebody is connected for: a drain waits for them.
   virtual size_t open_sequences() const { return active_sequences(); }
+
+  // Not OK: what it computes with is lost, and its streams have ended. The process should end.
+  virtual absl::Status failure() const = 0;
 
   // How long the service's thread has computed without a pause; 0 while it waits. For liveness.
   virtual absl::Duration busy_for() const = 0;

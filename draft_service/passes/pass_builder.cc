@@ -164,6 +164,7 @@ void PassBuilder::RunPass(absl::Span<const Chosen> chosen, PassReport& report) {
   const concurrency::Instant began = clock_.Now();
   const absl::StatusOr<model::Logits> logits = model_.Forward(parts);
   report.time = clock_.Now() - began;
+  if (!logits.ok()) report.device = model_.DeviceStatus();
   if (logits.ok() && drafts_alone && report.time > absl::ZeroDuration()) {
     cost_.Observe(report.rows, report.time);
   }

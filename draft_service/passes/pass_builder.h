@@ -47,6 +47,7 @@ struct PassReport {
   int rows = 0;  // 0: there was no pass
   int sequences = 0;
   absl::Duration time;  // of the pass alone
+  absl::Status device;  // not OK: the model's device is lost, and no pass will succeed
   // of those that were in it, and of those whose part was refused
   std::vector<MemberResult> results;
 };

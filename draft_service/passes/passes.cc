@@ -63,6 +63,7 @@ EndedPass Passes::RunOne(PassBuilder& builder) {
   EndedPass pass{.rows = report.rows,
                  .sequences = report.sequences,
                  .time = clock_.Now() - began,
+                 .device = std::move(report.device),
                  .members = {}};
   pass.members.reserve(report.results.size());
   for (MemberResult& result : report.results) {

@@ -31,6 +31,7 @@ struct EndedPass {
   int rows = 0;  // 0: the model made no pass
   int sequences = 0;
   absl::Duration time;  // with the drawing of tokens
+  absl::Status device;  // as PassReport's
   std::vector<Member> members;
 };
 

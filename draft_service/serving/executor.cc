@@ -57,13 +57,17 @@ bool Executor::Compute() {
 }
 
 bool Executor::RunPasses() {
-  return passes_.Run([this](const EndedPass& pass) {
+  absl::Status device;
+  const bool ran = passes_.Run([&](const EndedPass& pass) {
+    device.Update(pass.device);
     if (pass.rows > 0) {
       meter().CountPass(static_cast<uint64_t>(pass.rows), static_cast<uint64_t>(pass.sequences));
       observer_.OnPass(pass.rows, pass.sequences);
     }
     blocks_.OnPassEnded(pass);
   });
+  if (failure().ok() && !device.ok()) GiveUp(device);
+  return ran;
 }
 
 void Executor::Handle(Arrival arrival) {

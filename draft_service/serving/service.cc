@@ -43,6 +43,7 @@ class ServiceImpl final : public Service, public transport::RawService {
   void Drain() override { executor_.Drain(); }
   void End() override { executor_.End(); }
   size_t active_sequences() const override { return executor_.active_sequences(); }
+  absl::Status failure() const override { return executor_.failure(); }
   absl::Duration busy_for() const override { return executor_.busy_for(); }
   std::string MetricsText() const override { return executor_.MetricsText(); }
 

@@ -161,6 +161,9 @@ class Engine {
   // Waits for the oldest pass in flight; there is one.
   virtual PassResult Await() = 0;
 
+  // Asked after a pass failed, with others possibly in flight; as LanguageModel::DeviceStatus.
+  virtual absl::Status DeviceStatus() { return absl::OkStatus(); }
+
   // Runs a pass of scratch sequences that asks for the logits of all its rows, as verification
   // does. Weights that passes read from a file are read from the disk (LanguageModel::DropPages), so
   // that the time is what a pass takes at worst. No pass is in flight. An engine that must warm up

@@ -66,6 +66,7 @@ class ModelEngine : public Engine {
   int Recall(EngineSequence& sequence, const model::CachePrefix& prefix) override;
   void Share(EngineSequence& sequence, const model::CachePrefix& prefix) override;
   std::optional<int64_t> free_tokens() const override;
+  absl::Status DeviceStatus() override { return model_->DeviceStatus(); }
   absl::StatusOr<ProbedPass> Probe(int rows) override;
 
   // Before it is used. How rows are judged becomes a part of numerics_id; `switched_off` is

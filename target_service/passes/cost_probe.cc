@@ -17,11 +17,12 @@ constexpr int kLeastTimes = 2;  // that the first point is measured
 
 }  // namespace
 
-void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
-                  scheduling::CostCurve& curve) {
+absl::Status MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
+                          scheduling::CostCurve& curve) {
   int room = engine.info().max_rows;  // as far as is known
   const concurrency::Instant started = clock.Now();
   std::vector<scheduling::CostCurve::Point> points;
+  absl::Status failed;
   // What it gave room for; 0: there is none, or it failed, which ends it.
   auto probe = [&](int rows, absl::Duration& least) {
     const absl::StatusOr<ProbedPass> probed = engine.Probe(rows);
@@ -29,6 +30,7 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
       TANDEM_LOG(kWarning) << base::LogFields("measuring_failed")
                                   .Add("rows", rows)
                                   .Add("status", probed.status().ToString());
+      failed = probed.status();
       return 0;
     }
     if (probed->rows > 0) least = std::min(least, probed->computed);
@@ -36,7 +38,7 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
   };
   // The first pass of a process reads its weights into memory and starts its threads.
   absl::Duration warm_up = absl::InfiniteDuration();
-  if (probe(1, warm_up) == 0) return;
+  if (probe(1, warm_up) == 0) return failed;
   // Several times all over, so that what disturbs the machine for a while does not spoil a point.
   const concurrency::Instant began = clock.Now();
   auto fits = [&](absl::Duration expected) { return clock.Now() - began + expected <= time; };
@@ -55,7 +57,7 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
         const bool measured = points[i].time != absl::InfiniteDuration();
         if (i > 0 && measured && !fits(points[i].time)) break;
         const int rows = probe(points[i].rows, points[i].time);
-        if (rows == 0) return;
+        if (rows == 0) return failed;
         if (rows < points[i].rows) room = points[i].rows = rows;
       }
     }
@@ -73,6 +75,7 @@ void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duratio
                            .Add("took", clock.Now() - started)
                            .Add("warm_up", warm_up)
                            .Add("us_by_rows", measured);
+  return absl::OkStatus();
 }
 
 }  // namespace tandem::target_service

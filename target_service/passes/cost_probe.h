@@ -1,6 +1,7 @@
 // What passes of a model cost, measured before anybody asks for one.
 #pragma once
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/concurrency/clock.h"
 #include "common/scheduling/cost_curve.h"
@@ -12,9 +13,9 @@ namespace tandem::target_service {
 // tells the curve the shortest time. Before that comes a pass of one row that does not count, because the
 // first one of a process takes many times as long as the others. Ends about `time` after it: a point is begun
 // only where it should fit, but for the very first, which is measured twice at least. Where the engine has little room the largest points are
-// left out. On the device's thread, or before there is one. An error of the engine is logged, and
-// ends it.
-void MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
-                  scheduling::CostCurve& curve);
+// left out. On the device's thread, or before there is one. An error of the engine is logged and
+// returned, and ends it.
+absl::Status MeasureCosts(Engine& engine, const concurrency::Clock& clock, absl::Duration time,
+                          scheduling::CostCurve& curve);
 
 }  // namespace tandem::target_service

@@ -68,7 +68,7 @@ Passes::Passes(const PassLimits& limits, Engine& engine, WaitingSteps& waiting, 
 
 void Passes::Measure(absl::Duration time) {
   TANDEM_CHECK(flights_.empty());
-  MeasureCosts(engine_, clock_, time, curve_);
+  if (!MeasureCosts(engine_, clock_, time, curve_).ok()) device_status_ = engine_.DeviceStatus();
 }
 
 bool Passes::Advance() {
@@ -191,6 +191,7 @@ void Passes::Fail(const Flight& flight, const absl::Status& status) {
                             .Add("pass", last_id_)
                             .Add("sequences", flight.works.size())
                             .Add("status", status.ToString());
+  if (device_status_.ok()) device_status_ = engine_.DeviceStatus();
   for (Work* work : flight.works) {
     work->in_flight = 0;
     answers_.Fail(*work, status.ToString());

@@ -49,6 +49,9 @@ class Passes {
   // pass and is taken in behind it; each pass counts it for the work that waits by then.
   absl::Duration PrefillSince(concurrency::Instant arrived) const;
 
+  // Not OK: the engine's device is lost, and no pass will succeed.
+  const absl::Status& device_status() const { return device_status_; }
+
   const scheduling::CostCurve& curve() const { return curve_; }
   // Of the next pass of rounds: the rows that it aims at, and the rounds that it takes however many rows they have.
   int RowsAimedAt() const { return policy_.RowsAimedAt(curve_, Compete()); }
@@ -84,6 +87,7 @@ class Passes {
   scheduling::CostCurve curve_;
   double draft_tokens_ = 0;
   uint64_t last_id_ = 0;
+  absl::Status device_status_;
   std::deque<Flight> flights_;                  // the oldest first
   concurrency::Instant last_begin_, last_end_;  // of a pass
   double prefill_share_ = 0;                    // of its time: prompts and replays

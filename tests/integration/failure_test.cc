@@ -2,7 +2,9 @@
 // that the target writes alone, none lost, none twice. Streams that are cut or stall:
 // coupled_equality_test.cc, tree_equality_test.cc.
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,8 +12,11 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/serving/serve.h"
 #include "gtest/gtest.h"
 #include "tandem/v1/generation.grpc.pb.h"
+#include "target_service/engine/cpu/cpu_engine.h"
+#include "target_service/service.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/process_cluster.h"
 #include "tests/integration/requests.h"
@@ -90,6 +95,74 @@ TEST_F(FailureTest, TargetIsStoppedAndGoesOn) {
     cluster.target().Signal(SIGCONT);
   });
   ExpectRightIds(reply);
+}
+
+// Its device fails for good in the middle of a pass.
+class LosesItsDevice final : public model::LanguageModel {
+ public:
+  // `lost` outlives it.
+  LosesItsDevice(std::unique_ptr<model::LanguageModel> model, const std::atomic<bool>& lost)
+      : model_(std::move(model)), lost_(lost) {}
+
+  const model::ModelInfo& info() const override { return model_->info(); }
+  absl::StatusOr<std::unique_ptr<model::Cache>> NewCache(int max_length) override {
+    return model_->NewCache(max_length);
+  }
+  absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override {
+    if (lost_) return absl::InternalError("launch failed");
+    return model_->Forward(parts);
+  }
+  absl::Status DeviceStatus() override {
+    if (lost_) return absl::InternalError("an illegal memory access was encountered (700)");
+    return absl::OkStatus();
+  }
+  int max_rows() const override { return model_->max_rows(); }
+
+ private:
+  const std::unique_ptr<model::LanguageModel> model_;
+  const std::atomic<bool>& lost_;
+};
+
+// As the target's main function has it. Requests go on at the other target, at once: streams end.
+TEST_F(FailureTest, TargetLosesItsDeviceAndEnds) {
+  std::atomic<bool> lost = false;
+  target_service::Options options;
+  options.measure = absl::ZeroDuration();
+  options.tokenizer_id = LoadTokenizer(DemoTarget())->content_id();
+  target_service::CpuEngineOptions engine_options;
+  engine_options.vocabulary_size = LoadTokenizer(DemoTarget())->vocabulary_size();
+  auto engine = target_service::CpuEngine::Create(
+      engine_options, std::make_unique<LosesItsDevice>(LoadModel(DemoTarget()), lost));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  auto service = target_service::Service::Create(options, *std::move(engine));
+  ASSERT_TRUE(service.ok()) << service.status();
+  const ScratchFolder folder;
+  transport::ServerFlags flags;
+  flags.listen = "127.0.0.1:0";
+  flags.port_file = folder.path() + "/port";
+  absl::Status ended;
+  std::thread process(
+      [&] { ended = serving::Serve(**service, "tandem.internal.v1.Target", flags, [] {}); });
+  ASSERT_TRUE(WaitUntil([&] { return Exists(flags.port_file); }));
+
+  ProcessCluster cluster;
+  ProcessCluster::Options peers;
+  const std::string failing = "127.0.0.1:" + std::to_string(std::stoi(ReadFile(flags.port_file)));
+  peers.target_address = failing + "," + cluster.target_address();
+  cluster.StartOrchestrator(peers);
+  uint32_t replays = 0;
+  EXPECT_TRUE(WaitUntil([&] {
+    lost = false;
+    const Reply reply = Send(cluster.channel(), Request(), Once([&] { lost = true; }));
+    ExpectRightIds(reply);
+    replays += reply.record().target_replays();
+    return replays > 0;
+  }));
+  process.join();
+  alarm(0);  // as the process would end
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(ended.message().find("(700)"), std::string::npos) << ended;
+  ExpectRightIds(Send(cluster.channel(), Request()));
 }
 
 // What a broken stream held lingers at the target. Each request finds its own again, so nothing of

@@ -39,6 +39,7 @@ struct TableModelOptions {
   // Called at the start of each valid Step, on the stepping thread; may block (a test holds the
   // device) or return an error, which Step then returns with nothing changed.
   std::function<absl::Status(absl::Span<const model::ForwardPart>)> before_pass;
+  std::function<absl::Status()> device_status;  // empty: it works
   // Called by DropPages.
   std::function<void()> drop_pages;
 };
@@ -56,6 +57,9 @@ class TableModel final : public model::LanguageModel {
   void Share(model::Cache& cache, const model::CachePrefix& prefix) override;
   absl::StatusOr<model::Logits> Forward(absl::Span<const model::ForwardPart> parts) override;
   int max_rows() const override { return options_.max_rows; }
+  absl::Status DeviceStatus() override {
+    return options_.device_status ? options_.device_status() : absl::OkStatus();
+  }
   void DropPages() override {
     if (options_.drop_pages) options_.drop_pages();
   }

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "common/base/log.h"
 #include "common/transport/server_host.h"
 #include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/target_service/harness.h"
@@ -67,6 +68,18 @@ internal::v1::TargetRequest Batch(const internal::v1::Step& step) {
   internal::v1::TargetRequest request;
   *request.mutable_batch()->add_steps() = step;
   return request;
+}
+
+TEST(LostDevice, FailsTheStartThatMeasuresPasses) {
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
+  testing::TableModelOptions options;
+  options.before_pass = [](auto) { return absl::InternalError("launch failed"); };
+  options.device_status = [] { return absl::InternalError("an illegal memory access (700)"); };
+  auto engine = CpuEngine::Create({}, std::make_unique<testing::TableModel>(options));
+  TANDEM_CHECK_OK(engine);
+  const auto service = Service::Create({}, *std::move(engine));
+  EXPECT_EQ(service.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(service.status().message().find("(700)"), std::string::npos) << service.status();
 }
 
 TEST_F(TargetService, AnswersRoundsAndEndsInOrder) {

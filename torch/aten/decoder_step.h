@@ -44,6 +44,7 @@ class DecoderStep final : public Step {
   DeviceLogits logits() const override;
   absl::Status ReadLogits(float* logits) override;
   absl::Status CopyCell(const uint32_t* pages, int from, int to) override;
+  absl::Status DeviceStatus() override { return backend_.Synchronise(); }
 
  private:
   // Of the rows of one tile.

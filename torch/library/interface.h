@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 7;
+inline constexpr uint32_t kInterfaceVersion = 8;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -123,6 +123,9 @@ class Step {
 
   // What lies in cell `from` of a sequence lies in its cell `to` as well, in all layers.
   virtual absl::Status CopyCell(const uint32_t* pages, int from, int to) = 0;
+
+  // Waits for the device. As LanguageModel::DeviceStatus.
+  virtual absl::Status DeviceStatus() { return absl::OkStatus(); }
 };
 
 // What the entry point gives. The first two fields stay where they are in every version.

@@ -77,9 +77,19 @@ TEST(WatchUntilStopSignal, TellsEachChangeOnce) {
         if (looks + 1 == seen.size()) pthread_kill(pthread_self(), SIGTERM);
         return seen[looks++];
       },
-      [&](bool alive) { told.push_back(alive); }, absl::Minutes(1), absl::ZeroDuration());
+      [&](bool alive) { told.push_back(alive); }, [] { return false; }, absl::Minutes(1),
+      absl::ZeroDuration());
   EXPECT_EQ(looks, seen.size());
   EXPECT_EQ(told, (std::vector<bool>{false, true}));
+}
+
+TEST(WatchUntilStopSignal, ReturnsWhenTheServiceFailed) {
+  BlockStopSignals();
+  int looks = 0;
+  WatchUntilStopSignal([] { return absl::ZeroDuration(); }, [](bool /*alive*/) {},
+                       [&looks] { return ++looks == 3; }, absl::Minutes(1), absl::ZeroDuration());
+  EXPECT_EQ(looks, 3);
+  EXPECT_FALSE(WaitForStopSignal(absl::ZeroDuration()));
 }
 
 TEST(RaiseDescriptorLimit, TakesWhatTheSystemAllows) {

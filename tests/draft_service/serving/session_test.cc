@@ -222,5 +222,33 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
+// An error of one pass is not told to others; that of a device that is lost ends all streams at once.
+TEST(DraftSession, ALostDeviceEndsEveryStream) {
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
+  testing::TableModelOptions model;
+  bool lost = false;
+  model.before_pass = [&lost](absl::Span<const model::ForwardPart>) {
+    return lost ? absl::InternalError("launch failed") : absl::OkStatus();
+  };
+  model.device_status = [] { return absl::InternalError("an illegal memory access (700)"); };
+  Harness draft({}, model);
+  auto stream = draft.Connect();
+  auto other = draft.Connect();
+  stream.Send(MakeOpen(1, kPrompt));
+  draft.RunAll();
+  EXPECT_TRUE(draft.executor->failure().ok());
+  lost = true;
+  stream.Send(MakeAdvance(1, 1, kPrompt, 5));
+  draft.RunAll();
+  auto late = draft.Connect();
+  draft.RunAll();
+  for (const auto* one : {&stream, &other, &late}) {
+    ASSERT_TRUE(one->sink->closed().has_value());
+    EXPECT_EQ(one->sink->closed()->code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_THAT(draft.executor->failure().message(), ::testing::HasSubstr("(700)"));
+  EXPECT_EQ(draft.executor->active_sequences(), 0u);
+}
+
 }  // namespace
 }  // namespace tandem::draft_service::session_test

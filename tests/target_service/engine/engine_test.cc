@@ -184,6 +184,31 @@ TEST_F(TargetEngine, AFailedPassLeavesTheOneBehindItAlone) {
   target_->RunAll();
   EXPECT_THAT(Answered(), ElementsAre(2));
   EXPECT_EQ(target_->device->active_sequences(), 1u);
+  EXPECT_TRUE(target_->device->failure().ok());
+}
+
+// No verdict tells of it: streams that end send clients elsewhere at once.
+TEST_F(TargetEngine, ALostDeviceEndsEveryStream) {
+  const base::ScopedLogSink quiet([](const base::LogEntry&) {});
+  auto other = target_->Connect("another");
+  Send(1);
+  target_->device->RunOnce();
+  Send(2);
+  target_->device->RunOnce();
+  ASSERT_EQ(engine_->in_flight(), 1u);
+  EXPECT_THAT(Answered(), ElementsAre(1));
+  engine_->failure = absl::InternalError("launch failed");
+  engine_->device = absl::InternalError("an illegal memory access (700)");
+  target_->RunAll();
+  auto late = target_->Connect("late");
+  target_->RunAll();
+  EXPECT_THAT(stream_.sink->Take(), ElementsAre());
+  for (const auto* stream : {&stream_, &other, &late}) {
+    ASSERT_TRUE(stream->sink->closed().has_value());
+    EXPECT_EQ(stream->sink->closed()->code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_THAT(target_->device->failure().message(), HasSubstr("(700)"));
+  EXPECT_EQ(target_->device->active_sequences(), 0u);
 }
 
 }  // namespace

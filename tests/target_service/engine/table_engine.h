@@ -49,11 +49,16 @@ class TableEngine final : public Engine {
     for (const PassPart& part : parts) result.parts.push_back(Compute(part));
     return result;
   }
-  absl::StatusOr<ProbedPass> Probe(int rows) override { return ProbedPass{rows, {}}; }
+  absl::Status DeviceStatus() override { return device; }
+  absl::StatusOr<ProbedPass> Probe(int rows) override {
+    if (!device.ok()) return device;
+    return ProbedPass{rows, {}};
+  }
 
   size_t in_flight() const { return flights_.size(); }
 
   absl::Status failure;  // of the next pass that is awaited
+  absl::Status device;
 
  private:
   struct Sequence final : EngineSequence {

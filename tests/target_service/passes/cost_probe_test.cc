@@ -40,7 +40,7 @@ class CostProbe : public ::testing::Test {
     TANDEM_CHECK_OK(engine);
     scheduling::CostCurve curve(model.max_rows());
     const concurrency::Instant began = clock_.Now();
-    MeasureCosts(**engine, clock_, time, curve);
+    status_ = MeasureCosts(**engine, clock_, time, curve);
     took_ = clock_.Now() - began;
     EXPECT_EQ(model.live_caches(), 0);
     return curve;
@@ -48,6 +48,7 @@ class CostProbe : public ::testing::Test {
 
   testing::FakeClock clock_;
   absl::Duration took_;
+  absl::Status status_;
   int largest_ = 0;
 };
 
@@ -132,6 +133,7 @@ TEST_F(CostProbe, AnErrorEndsIt) {
     return absl::InternalError("no device");
   };
   EXPECT_TRUE(Measure(options, absl::Milliseconds(500)).empty());
+  EXPECT_EQ(status_.message(), "no device");
 }
 
 }  // namespace
