@@ -129,3 +129,21 @@ install_python_packages() {  # install_python_packages NAME: those of scripts/NA
   touch "$partial/.complete"
   mv "$partial" "$home"
 }
+
+# Programs and sources from the Go module proxy, each with the sum that it must have.
+module() {  # module GO MODULE VERSION SUM: downloads it; what Go says of it, as JSON
+  local answer
+  answer=$(GOTOOLCHAIN=local "$1" mod download -json "$2@$3" 2>>"$TANDEM_LOG")
+  [ "$(jq -r .Sum <<<"$answer")" = "$4" ] || { echo "$2: not the sum that is pinned here" >&2; return 1; }
+  echo "$answer"
+}
+
+go_tool() {  # go_tool NAME MODULE PACKAGE VERSION SUM
+  local name=$1 module=$2 package=$3 version=$4 sum=$5 go
+  [ -x "$TANDEM_CACHE/bin/$name-$version" ] && return 10
+  go=$(find_go) || { echo "no Go $GO_WANTED or newer; scripts/setup installs one" >&2; return 1; }
+  module "$go" "$module" "$version" "$sum" >/dev/null
+  logged env GOTOOLCHAIN=local GOBIN="$TANDEM_CACHE/bin" GOFLAGS=-modcacherw nice "$go" install "$package@$version"
+  mv "$TANDEM_CACHE/bin/$name" "$TANDEM_CACHE/bin/$name-$version"
+  ln -sf "$name-$version" "$TANDEM_CACHE/bin/$name"
+}

@@ -1,0 +1,61 @@
+"""The pages read as .vale.ini wants them, and each of its rules finds what it is for."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/observability"))
+import services  # noqa: E402
+
+VALE = services.tool("vale")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "bench", "demo", "k8s", "clients", "observability")
+FLAWS = {
+    "Clipped": "Read the ratios.",
+    "Default": "The port, plaintext when absent.",
+    "DraftToken": "Two candidates stand.",
+    "Interleaved": "Both builds run in turn.",
+    "IsNot": "A late block is no block.",
+    "NoDraft": "The time beside none.",
+    "Ours": "A kernel of ours computes it.",
+    "Per": "It writes 100 tokens a second.",
+    "Required": "A token is needed.",
+    "Throughput": "The most tokens a time.",
+    "Who": "Operations, for who runs Tandem.",
+}
+RIGHT = """There is no draft here, and a block is no longer than a candidate tree.
+A pass takes a second per request: 100 tokens per second, `tokens a second`.
+"""
+
+
+def vale(*paths):
+    ran = subprocess.run([VALE, f"--config={ROOT / '.vale.ini'}", "--output=JSON", "--no-exit", *paths], cwd=ROOT,
+                         capture_output=True, text=True, timeout=50, check=True)
+    return [f"{path}:{alert['Line']}: {alert['Check']}: {alert['Message']}"
+            for path, alerts in json.loads(ran.stdout).items() for alert in alerts]
+
+
+class Prose(unittest.TestCase):
+    def found(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text(text)
+            return vale(str(page))
+
+    def test_the_pages(self):
+        self.assertEqual(vale(*PAGES), [])
+
+    def test_each_rule_finds_its_flaw(self):
+        self.assertEqual(sorted(FLAWS), sorted(path.stem for path in (ROOT / ".vale/Tandem").glob("*.yml")))
+        found = self.found("\n\n".join(FLAWS.values()))
+        for rule, text in FLAWS.items():
+            self.assertTrue(any(f"Tandem.{rule}:" in alert for alert in found), f"{rule}: {text}")
+
+    def test_what_is_right(self):
+        self.assertEqual(self.found(RIGHT), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
