@@ -68,6 +68,9 @@ class CandidateDraw {
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
   void Append(const sampling::Distribution& q, speculation::CandidateTree& block);
 
+  // A token that was drawn before.
+  void Add(uint32_t token, speculation::CandidateTree& block);
+
   // As the first Append, and returns what ranks first there (Rank), `count` tokens at most: the
   // first of them is the candidate. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> AppendRanked(
@@ -103,8 +106,6 @@ class CandidateDraw {
   absl::StatusOr<sampling::Distribution> QOf(absl::Span<const float> logits,
                                              const sampling::SamplingParameters& parameters) const;
   uint32_t PositionAfter(const speculation::CandidateTree& block) const;
-  void Add(uint32_t token, speculation::CandidateTree& block);
-
   const Way way_;
   const sampling::SamplingParameters parameters_;       // kMostLikely: at temperature 0
   const sampling::SamplingParameters rank_parameters_;  // kMostLikely: at temperature 1

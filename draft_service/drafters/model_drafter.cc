@@ -140,7 +140,9 @@ class ModelDrafter final : public ForwardDrafter {
   // which are parts that grow, are one chain with those from chain_began_ on; held_ counts it, and
   // not the rows of branches.
   std::optional<Preparation> preparation_;
-  size_t chain_began_ = 0;              // at what length of the cache
+  size_t chain_began_ = 0;  // at what length of the cache
+  // What was prepared of the block that is asked for next, because its outcome came true. It goes on from there.
+  Preparation::Chain head_start_;
   std::vector<uint32_t> grown_tokens_;  // of the part that NextPart gave
   std::vector<int> grown_parents_;
 };
@@ -155,11 +157,14 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   TANDEM_CHECK(keep <= committed_) << keep << " of " << committed_;
   block_end_ = 0;
   block_ = CandidateTree();
+  head_start_ = {};
   if (guesses_ != nullptr) TANDEM_RETURN_IF_ERROR(guesses_->Accept(keep, tokens));
   EndTree(keep, tokens);
   EndPreparing(keep, tokens);
-  size_t common = keep;  // of text_ and the new tokens
-  for (uint32_t token : tokens) {
+  std::vector<uint32_t> text(tokens.begin(), tokens.end());  // behind what is kept
+  text.insert(text.end(), head_start_.tokens.begin(), head_start_.tokens.end());
+  size_t common = keep;  // of text_ and the new one
+  for (uint32_t token : text) {
     if (common >= held_ || text_[common] != token) break;
     ++common;
   }
@@ -171,9 +176,9 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
   }
   KeepInCache(common);
   text_.resize(keep);
-  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  text_.insert(text_.end(), text.begin(), text.end());
   draw_.Accept(keep, tokens);
-  committed_ = text_.size();
+  committed_ = committed;
   Recall();
   Share();
   read_until_ = 0;
@@ -189,6 +194,7 @@ absl::Status ModelDrafter::Accept(uint32_t keep, absl::Span<const uint32_t> toke
 absl::Status ModelDrafter::Unshare() {
   held_ = 0;
   looked_ = false;
+  head_start_ = {};
   cache_ = nullptr;  // its pages are free for the new one
   TANDEM_ASSIGN_OR_RETURN(cache_, model_.NewCache(static_cast<int>(room_)));
   return absl::OkStatus();
@@ -211,6 +217,7 @@ void ModelDrafter::Share() {
 }
 
 void ModelDrafter::BeginBlock(const BlockShape& shape) {
+  if (shape.max_nodes > 0 || shape.min_confidence > 0) head_start_ = {};
   BeginChain(shape.max_nodes > 0 ? 1 : shape.max_draft_tokens);
   min_confidence_ = shape.min_confidence;
   confidence_ = 1;
@@ -220,6 +227,12 @@ void ModelDrafter::BeginBlock(const BlockShape& shape) {
     preparation_.emplace(shape.max_outcomes, shape.max_draft_tokens,
                          draw_.takes_most_likely() ? odds_->most_likely : odds_->race);
   }
+  // Already in text_.
+  for (size_t i = 0; committed_ + i < text_.size() && block_end_ > 0; ++i) {
+    draw_.Add(text_[committed_ + i], block_);
+    if (preparation_.has_value()) preparation_->AddToBase(std::move(head_start_.rankings[i]));
+  }
+  head_start_ = {};
 }
 
 void ModelDrafter::BeginChain(uint32_t max_draft_tokens) {
@@ -230,8 +243,9 @@ void ModelDrafter::BeginChain(uint32_t max_draft_tokens) {
   // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room_) return;
   block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room_ - committed_ + 1);
-  KeepInCache(committed_ - 1);  // its row is wanted for the logits
-  text_.resize(committed_);
+  const size_t known = committed_ + std::min(head_start_.tokens.size(), block_end_ - committed_);
+  KeepInCache(known - 1);  // the last row is wanted for the logits
+  text_.resize(known);
   draw_.BeginBlock(static_cast<uint32_t>(committed_));
   guessed_ = Guess();
 }
@@ -498,7 +512,10 @@ void ModelDrafter::EndPreparing(uint32_t keep, absl::Span<const uint32_t> tokens
   if (!preparation_.has_value()) return;
   if (keep < committed_) tokens = {};
   preparation_->Learn(tokens);
-  KeepBranch(tokens);
+  head_start_ = preparation_->BlockAfter(tokens);
+  std::vector<uint32_t> with_block(tokens.begin(), tokens.end());
+  with_block.insert(with_block.end(), head_start_.tokens.begin(), head_start_.tokens.end());
+  KeepBranch(with_block);
   preparation_.reset();
 }
 

@@ -129,6 +129,15 @@ Preparation::Path Preparation::Follow(absl::Span<const uint32_t> tokens) const {
   return path;
 }
 
+Preparation::Chain Preparation::BlockAfter(absl::Span<const uint32_t> tokens) const {
+  if (tokens.empty()) return {};
+  const size_t node = tokens.size() - 1;
+  const bool follows = node <= base_.tokens.size() &&
+                       std::equal(tokens.begin(), tokens.end() - 1, base_.tokens.begin());
+  const Branch* branch = follows ? Find(static_cast<uint32_t>(node), tokens.back()) : nullptr;
+  return branch == nullptr ? Chain() : branch->block;
+}
+
 void Preparation::MoveTo(uint32_t node, uint32_t next_token) {
   const Branch* branch = Find(node, next_token);
   TANDEM_CHECK(branch != nullptr) << "no block for token " << next_token << " after " << node;

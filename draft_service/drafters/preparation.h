@@ -89,16 +89,20 @@ class Preparation {
   // The outcome came true: its block, which is one of Blocks(), is the base, and nothing has begun.
   void MoveTo(uint32_t node, uint32_t next_token);
 
+  // A block, as far as it came.
+  struct Chain {
+    std::vector<uint32_t> tokens;
+    // [i]: what ranks after the first i tokens. One more than tokens, once the last one's row was
+    // computed, or if nothing can follow.
+    std::vector<Ranking> rankings;
+  };
+  // Of the branch whose outcome `tokens` are; empty if they are no branch's.
+  Chain BlockAfter(absl::Span<const uint32_t> tokens) const;
+
   // The tokens that were committed after the base's root, for the odds.
   void Learn(absl::Span<const uint32_t> tokens);
 
  private:
-  struct Chain {
-    std::vector<uint32_t> tokens;
-    // [i]: what ranks after the first i tokens. One more than tokens, once the last one's row was
-    // computed.
-    std::vector<Ranking> rankings;
-  };
   struct Branch {
     uint32_t node = 0;
     uint32_t next_token = 0;

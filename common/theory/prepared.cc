@@ -1,0 +1,48 @@
+#include "common/theory/prepared.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace tandem::theory {
+
+double HitChance(double alpha, int draft_tokens, int outcomes, absl::Span<const double> ranks) {
+  TANDEM_CHECK(alpha >= 0 && alpha <= 1) << "alpha " << alpha;
+  TANDEM_CHECK(draft_tokens >= 1 && outcomes >= 0) << draft_tokens << ", " << outcomes;
+  std::vector<double> chances;
+  chances.reserve((draft_tokens + 1) * ranks.size() + 1);
+  double reached = 1;
+  for (int accepted = 0; accepted <= draft_tokens; ++accepted) {
+    for (const double rank : ranks) chances.push_back(reached * (1 - alpha) * rank);
+    reached *= alpha;
+  }
+  chances.push_back(reached);  // the draft's first token after the whole block
+  std::sort(chances.begin(), chances.end(), std::greater<>());
+  chances.resize(std::min<size_t>(chances.size(), outcomes));
+  double sum = 0;
+  for (const double chance : chances) sum += chance;
+  return std::min(sum, 1.0);
+}
+
+absl::Span<const double> MeasuredRanks() {
+  static constexpr double kRanks[] = {0.47,  0.181, 0.091, 0.059, 0.034, 0.03,  0.018, 0.015,
+                                      0.009, 0.008, 0.008, 0.007, 0.006, 0.005, 0.005, 0.005};
+  return kRanks;
+}
+
+double WaitForBlock(const Preparing& draft, int draft_tokens, int outcomes, double hits,
+                    double verify) {
+  TANDEM_CHECK(draft_tokens >= 1 && outcomes >= 0) << draft_tokens << ", " << outcomes;
+  TANDEM_CHECK(hits >= 0 && hits <= 1) << "hits " << hits;
+  const double asked = draft.round_trip + draft_tokens * draft.draft_token;
+  if (outcomes == 0) return asked;
+  const double prepared =
+      draft.round_trip + draft.draft_token * (1 + draft_tokens * (1 + draft.row * (outcomes - 1)));
+  const double late = prepared <= verify ? 0 : draft.round_trip + prepared - verify;
+  return hits * std::min(late, asked) + (1 - hits) * asked;
+}
+
+}  // namespace tandem::theory

@@ -1,0 +1,42 @@
+// What blocks that are prepared in advance win: while the target verifies a block of K draft tokens, its draft drafts
+// on for the B likeliest outcomes, and the block for the one that comes true is there with the verdict.
+//
+// Source: Kumar, Dao, May, "Speculative speculative decoding" (arXiv 2603.03251), with what its model of time leaves
+// out: a path of a draft grows by a pass for each of its tokens. The likeliest outcome is that all K draft tokens are
+// accepted. What follows them is known to the draft after a pass of the last one, and the block after K passes more. So
+// along an accepted path a draft model gives one token per pass, and preparing cannot be faster than that:
+// K + 1 tokens take at least K + 1 draft passes.
+//
+// Times are in any unit, all in the same.
+//
+// Thread safety: plain values and pure functions. Arguments outside their ranges are a CHECK.
+#pragma once
+
+#include "absl/types/span.h"
+
+namespace tandem::theory {
+
+// The chance that the outcome is among the B likeliest. Acceptance is independent from token to token, with one alpha.
+// `ranks`: where the draft's first token was not the target's, the chance that the target's is its second, its
+// third, …; beyond the last it is 0. The first token after the block is the draft's first with chance alpha.
+double HitChance(double alpha, int draft_tokens, int outcomes, absl::Span<const double> ranks);
+
+// `ranks` as they were measured on the embedded pair under rule coupled (docs/theory.md).
+absl::Span<const double> MeasuredRanks();
+
+struct Preparing {
+  double round_trip = 0;   // between orchestrator and draft
+  double draft_token = 0;  // a pass of the draft with one row
+  double row = 0;          // what each further row adds to it, as a share of draft_token
+};
+
+// From a verdict to the next Step, on average, if a share `hits` of the verdicts finds its block prepared. `verify`: from a
+// Step to its verdict.
+//
+//   prepared after  P = round trip + draft token (1 + K (1 + row (B - 1)))
+//   hit             0 where P <= verify; else round trip + P - verify: the draft hears the outcome, and goes on with it
+//   miss            round trip + K draft token, as without
+double WaitForBlock(const Preparing& draft, int draft_tokens, int outcomes, double hits,
+                    double verify);
+
+}  // namespace tandem::theory

@@ -1,0 +1,69 @@
+#include "common/theory/prepared.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tandem::theory {
+namespace {
+
+constexpr double kRanks[] = {0.5, 0.3, 0.2};
+
+// Outcomes that are drawn, and how many of them are among the most frequent ones.
+double DrawnHits(double alpha, int draft_tokens, size_t outcomes) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::discrete_distribution<int> rank(std::begin(kRanks), std::end(kRanks));
+  std::map<std::pair<int, int>, int> counts;
+  constexpr int kRounds = 200'000;
+  for (int round = 0; round < kRounds; ++round) {
+    int accepted = 0;
+    bool stands = true;
+    while (accepted < draft_tokens && (stands = uniform(random) < alpha)) ++accepted;
+    if (stands) stands = uniform(random) < alpha;  // the first token after the block
+    ++counts[{accepted, stands ? 0 : 1 + rank(random)}];
+  }
+  std::vector<int> sorted;
+  for (const auto& [outcome, count] : counts) sorted.push_back(count);
+  std::sort(sorted.rbegin(), sorted.rend());
+  double sum = 0;
+  for (size_t i = 0; i < std::min(outcomes, sorted.size()); ++i) sum += sorted[i];
+  return sum / kRounds;
+}
+
+TEST(PreparedTest, HitsAreThoseOfTheLikeliestOutcomes) {
+  for (const double alpha : {0.0, 0.3, 0.75, 1.0}) {
+    for (const int draft_tokens : {1, 4}) {
+      EXPECT_EQ(HitChance(alpha, draft_tokens, 0, kRanks), 0);
+      for (const int outcomes : {1, 2, 5, 100}) {
+        EXPECT_NEAR(HitChance(alpha, draft_tokens, outcomes, kRanks),
+                    DrawnHits(alpha, draft_tokens, outcomes), 0.005)
+            << alpha << ", " << draft_tokens << ", " << outcomes;
+      }
+    }
+  }
+}
+
+TEST(PreparedTest, WhatIsPreparedInTimeIsNotWaitedFor) {
+  const Preparing draft{.round_trip = 1, .draft_token = 2, .row = 0.5};
+  // A pass of the last draft token, and K of three rows, which take twice as long.
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/15), 0);
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/14), 2);  // 1 late, and a round trip
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/1), 7);   // not later than on asking
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 0.5, /*verify=*/15), 3.5);
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 0, 0, /*verify=*/15), 7);
+}
+
+TEST(PreparedTest, MeasuredRanksAreChances) {
+  double sum = 0;
+  for (const double rank : MeasuredRanks()) sum += rank;
+  EXPECT_LT(sum, 1);
+  EXPECT_GT(sum, 0.9);
+}
+
+}  // namespace
+}  // namespace tandem::theory
