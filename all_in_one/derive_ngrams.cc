@@ -83,10 +83,12 @@ class Progress {
 DeriveNgramsOptions::DeriveNgramsOptions() { load.threads = model::DefaultThreads(256); }
 
 void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
-  load.AddTo(flags,
-             "directory with config.json, *.safetensors and tokenizer.json, or a name of the "
-             "Hugging Face hub, OWNER/NAME[@REVISION]; best the target's; needed",
-             "all cores", "as many as are needed; fewer take more time");
+  load.AddTo(
+      flags,
+      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
+      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; best the target's; "
+      "needed",
+      "all cores", "as many as are needed; fewer take more time");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
                "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
@@ -103,7 +105,7 @@ void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
 }
 
 absl::Status DeriveNgramsOptions::Validate() const {
-  if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
   if (out.empty()) return absl::InvalidArgumentError("--out=FILE is needed");
   return load.Options().status();
 }

@@ -116,19 +116,6 @@ absl::Status FindModels(ServeOptions& options) {
   return absl::OkStatus();
 }
 
-// Both must give every id the same meaning.
-absl::Status CompareTokenizers(const tokenizer::Tokenizer& target,
-                               const tokenizer::Tokenizer& draft) {
-  if (target.content_id() == draft.content_id()) return absl::OkStatus();
-  std::string difference;
-  if (auto first = tokenizer::FirstDifference(target.token_hashes(), draft.token_hashes())) {
-    difference = absl::StrCat("; the first that differs: ", tokenizer::Describe(*first, target));
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "--target-model and --draft-model have different tokenizers: ", target.content_id(), " and ",
-      draft.content_id(), difference, "; a pair must share one"));
-}
-
 // A tokenizer may have more ids than its model's embedding, or fewer.
 void WarnOfIds(const char* role, const tokenizer::Tokenizer& tokenizer,
                const model::ModelInfo& model) {
@@ -202,7 +189,8 @@ absl::Status ModelServer::Load(const ServeOptions& options) {
   if (!options.draft_model.empty()) {
     const auto draft_tokenizer = tokenizer::Tokenizer::Load(options.draft_model);
     if (draft_tokenizer.ok()) {
-      TANDEM_RETURN_IF_ERROR(CompareTokenizers(*tokenizer_, **draft_tokenizer));
+      TANDEM_RETURN_IF_ERROR(tokenizer::CompareTokenizers("--target-model", *tokenizer_,
+                                                          "--draft-model", **draft_tokenizer));
     } else if (!absl::IsNotFound(draft_tokenizer.status())) {
       return draft_tokenizer.status();
     }

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/gguf/model_texts.h"
 #include "common/hub/local_directory.h"
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/ngrams/corpus_ngrams.h"
@@ -101,7 +102,7 @@ void PruneVocabularyOptions::AddTo(flags::FlagSet& flags) {
 }
 
 absl::Status PruneVocabularyOptions::Validate() const {
-  if (model.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  if (model.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
   if (corpus.empty()) return absl::InvalidArgumentError("--corpus=FILE is needed");
   if (out.empty()) return absl::InvalidArgumentError("--out=DIRECTORY is needed");
   return absl::OkStatus();
@@ -111,6 +112,11 @@ absl::Status PruneVocabulary(PruneVocabularyOptions options) {
   TANDEM_RETURN_IF_ERROR(model::CheckPrunedOutput(options.out));
   TANDEM_ASSIGN_OR_RETURN(options.model,
                           hub::LocalDirectory("--model", options.model, hub::Need::kModel));
+  if (gguf::IsGguf(options.model)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model=", options.model,
+                     ": a GGUF file is not pruned; give a directory with safetensors"));
+  }
   TANDEM_ASSIGN_OR_RETURN(auto tokenizer, tokenizer::Tokenizer::Load(options.model));
   TANDEM_ASSIGN_OR_RETURN(
       const model::ModelFiles files,

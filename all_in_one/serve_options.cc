@@ -26,8 +26,10 @@ ServeOptions::ServeOptions()
 
 void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
-  flags.Text("target-model", &target_model,
-             "a Hugging Face directory, or a name of the hub, OWNER/NAME[@REVISION]; needed");
+  flags.Text(
+      "target-model", &target_model,
+      "a Hugging Face directory or a GGUF file, or a name of the hub, OWNER/NAME[@REVISION] or "
+      "OWNER/NAME:FILE.gguf; needed");
   flags.Text(
       "draft-model", &draft_model,
       "the same with a smaller model; without it drafts come from the drafters that need none");
@@ -38,7 +40,7 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Choice(
       "dtype", &dtype, model::DtypeNames(),
       "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
-      "(rounded), or int8 (activations too, by row)");
+      "(rounded), int8 or int4 (activations as int8, too, by 32 inputs)");
   flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft's");
   flags.Switch("offload", &offload,
                "weights of the target that do not fit into memory stay in the file, and each pass "

@@ -19,8 +19,9 @@ Flags::Flags() {
 void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
-      "hub, OWNER/NAME[@REVISION]; without it there are only the drafters that need none, and "
+      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
+      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; without it there are "
+      "only the drafters that need none, and "
       "--tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
@@ -29,8 +30,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
                "libtandem_torch.so brings)");
   flags.Text(
       "tokenizer", &tokenizer,
-      "directory with tokenizer.json, or a name as --model takes; needed without --model, and "
-      "with one whose directory has no tokenizer.json: give the target's");
+      "directory with tokenizer.json, or a GGUF file, or a name as --model takes; needed without "
+      "--model, and with one whose directory has no tokenizer.json: give the target's");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
              "for requests that name none: model, cascade, prompt-lookup, context-ngram, or one "
@@ -56,7 +57,7 @@ void Flags::AddTo(flags::FlagSet& flags) {
 
 absl::Status Flags::Validate() const {
   if (!with_model() && tokenizer.empty()) {
-    return absl::InvalidArgumentError("--model=DIRECTORY or --tokenizer=DIRECTORY is needed");
+    return absl::InvalidArgumentError("--model=MODEL or --tokenizer=MODEL is needed");
   }
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions model, DrafterOptions());
   if (with_model()) TANDEM_RETURN_IF_ERROR(LoadOptions().status());

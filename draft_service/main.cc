@@ -21,6 +21,7 @@
 #include "common/security/grpc_log.h"
 #include "common/serving/serve.h"
 #include "common/telemetry/tracing.h"
+#include "common/tokenizer/content_id.h"
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/drafters/model_drafter.h"
 #include "draft_service/flags.h"
@@ -110,6 +111,14 @@ void LogStart(const Flags& flags, const Options& options, const std::string& dir
   TANDEM_LOG(kInfo) << start;
 }
 
+// A model may leave the tokenizer to --tokenizer; where it has its own, both are one.
+absl::Status CompareWithModel(const Tokenizer& tokenizer, const std::string& model) {
+  const absl::StatusOr<std::unique_ptr<Tokenizer>> own = Tokenizer::Load(model);
+  if (absl::IsNotFound(own.status())) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(own.status());
+  return tandem::tokenizer::CompareTokenizers("--tokenizer", tokenizer, "--model", **own);
+}
+
 absl::Status Serve(Flags flags) {
   tandem::security::TakeOverGrpcLog();
   auto starting = std::make_unique<tandem::process::ExitOnStopSignal>();
@@ -132,6 +141,9 @@ absl::Status Serve(Flags flags) {
   TANDEM_ASSIGN_OR_RETURN(
       std::unique_ptr<Tokenizer> tokenizer,
       Tokenizer::Load(flags.tokenizer.empty() ? flags.load.directory : flags.tokenizer));
+  if (flags.with_model() && !flags.tokenizer.empty()) {
+    TANDEM_RETURN_IF_ERROR(CompareWithModel(*tokenizer, flags.load.directory));
+  }
   if (flags.with_model()) {  // counting a corpus takes long, too
     TANDEM_ASSIGN_OR_RETURN(const LoadOptions load, flags.LoadOptions());
     TANDEM_RETURN_IF_ERROR(tandem::torch::CheckLoadFor(flags.device, load).status());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "model/activations.h"
@@ -25,34 +26,45 @@ int64_t GroupedBytes(const cpu::GroupLayout& layout, int64_t columns, int64_t k)
          cpu::kPanelColumns;
 }
 
-int64_t Bytes(const TensorView* view, Dtype dtype) {
+int64_t Bytes(const TensorView* view, cpu::WeightType held) {
   if (view == nullptr) return 0;
   const int64_t elements = Elements(*view);
-  if (view->dtype == "I8") return Int8Bytes(elements, view->shape[0]);
-  const cpu::SourceType type = SourceTypeOf(*view);
-  if (dtype == Dtype::kFloat32) return 4 * elements;
-  if (dtype == Dtype::kBfloat16 || dtype == Dtype::kFloat16) return 2 * elements;
-  if (dtype == Dtype::kInt8ByRow) return Int8Bytes(elements, view->shape[0]);
-  if (dtype == Dtype::kInt8 || dtype == Dtype::kInt4 || cpu::IsBlocks(type)) {
-    const auto held =
-        dtype == Dtype::kInt4 ? cpu::WeightType::kInt4 : cpu::WeightType::kInt8Grouped;
-    return GroupedBytes(cpu::RowLayout(type, held), view->shape[0], view->shape[1]);
+  switch (held) {
+    case cpu::WeightType::kFloat32:
+      return 4 * elements;
+    case cpu::WeightType::kBfloat16:
+    case cpu::WeightType::kFloat16:
+      return 2 * elements;
+    case cpu::WeightType::kInt8:
+      return Int8Bytes(elements, view->shape[0]);
+    case cpu::WeightType::kInt4:
+    case cpu::WeightType::kInt8Grouped:
+      break;
   }
-  return static_cast<int64_t>(view->bytes);
+  return GroupedBytes(cpu::RowLayout(SourceTypeOf(*view), held), view->shape[0], view->shape[1]);
+}
+
+// Of parts that are one matrix, so that the type of one may widen the others.
+int64_t MatrixBytes(Dtype dtype, std::vector<LinearView> parts) {
+  std::erase_if(parts, [](const LinearView& part) { return part.weight == nullptr; });
+  if (parts.empty()) return 0;
+  const cpu::WeightType held = HeldAs(dtype, parts);
+  int64_t bytes = 0;
+  for (const LinearView& part : parts) {
+    bytes += Bytes(part.weight, held) + Bytes(part.bias, cpu::WeightType::kFloat32);
+  }
+  return bytes;
 }
 
 }  // namespace
 
 int64_t LayerBytes(const LayerTensors& layer, Dtype dtype) {
-  int64_t bytes = 0;
-  for (const LinearView* part :
-       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-    bytes += Bytes(part->weight, dtype) + Bytes(part->bias, Dtype::kFloat32);
-  }
+  int64_t bytes = MatrixBytes(dtype, {layer.q, layer.k, layer.v}) + MatrixBytes(dtype, {layer.o}) +
+                  MatrixBytes(dtype, {layer.gate, layer.up}) + MatrixBytes(dtype, {layer.down});
   for (const TensorView* norm :
        {layer.attention_norm, layer.attention_norm_bias, layer.q_norm, layer.k_norm,
         layer.post_attention_norm, layer.mlp_norm, layer.mlp_norm_bias, layer.post_mlp_norm}) {
-    bytes += Bytes(norm, Dtype::kFloat32);
+    bytes += Bytes(norm, cpu::WeightType::kFloat32);
   }
   return bytes;
 }
@@ -60,14 +72,15 @@ int64_t LayerBytes(const LayerTensors& layer, Dtype dtype) {
 std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const DecoderTensors& tensors,
                                             Dtype dtype, int64_t pool_tokens, int max_rows,
                                             cpu::WeightType cache_type) {
-  int64_t weights = Bytes(tensors.output, OutputDtype(dtype));
+  int64_t weights =
+      MatrixBytes(OutputDtype(dtype), {LinearView{tensors.output, nullptr, tensors.output_scale}});
   if (!spec.tied_embeddings) {
     const bool as_filed = IsInteger(dtype) || dtype == Dtype::kAuto;
-    weights +=
-        as_filed ? static_cast<int64_t>(tensors.embedding->bytes) : Bytes(tensors.embedding, dtype);
+    weights += as_filed ? static_cast<int64_t>(tensors.embedding->bytes)
+                        : MatrixBytes(dtype, {LinearView{tensors.embedding}});
   }
   for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
-  weights += Bytes(tensors.positions, Dtype::kFloat32);
+  weights += Bytes(tensors.positions, cpu::WeightType::kFloat32);
   // What a checkpoint mixes or transposes is there twice while it is packed.
   weights += tensors.owned_bytes;
   // As Activations has them, without the gaps between rows.

@@ -31,28 +31,6 @@ struct Column {
   int64_t row = 0;
 };
 
-// What a matrix made of these parts is held as. Parts of different types have fp32 in common.
-WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
-  if (SourceTypeOf(*parts[0].weight) == SourceType::kInt8) return WeightType::kInt8;
-  if (dtype == Dtype::kFloat32) return WeightType::kFloat32;
-  if (dtype == Dtype::kBfloat16) return WeightType::kBfloat16;
-  if (dtype == Dtype::kFloat16) return WeightType::kFloat16;
-  if (dtype == Dtype::kInt8) return WeightType::kInt8Grouped;
-  if (dtype == Dtype::kInt4) return WeightType::kInt4;
-  if (dtype == Dtype::kInt8ByRow) return WeightType::kInt8;
-  if (std::all_of(parts.begin(), parts.end(), [](const LinearView& part) {
-        return cpu::IsBlocks(SourceTypeOf(*part.weight));
-      })) {
-    return WeightType::kInt8Grouped;
-  }
-  const SourceType type = SourceTypeOf(*parts[0].weight);
-  for (const LinearView& part : parts) {
-    if (SourceTypeOf(*part.weight) != type) return WeightType::kFloat32;
-  }
-  if (type == SourceType::kBfloat16) return WeightType::kBfloat16;
-  return type == SourceType::kFloat16 ? WeightType::kFloat16 : WeightType::kFloat32;
-}
-
 // A matrix in the file keeps `parts` and `column`.
 PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>& parts,
                   const std::function<Column(int)>& column, Place place) {
@@ -74,6 +52,27 @@ PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>
 }
 
 }  // namespace
+
+WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts) {
+  if (SourceTypeOf(*parts[0].weight) == SourceType::kInt8) return WeightType::kInt8;
+  if (dtype == Dtype::kFloat32) return WeightType::kFloat32;
+  if (dtype == Dtype::kBfloat16) return WeightType::kBfloat16;
+  if (dtype == Dtype::kFloat16) return WeightType::kFloat16;
+  if (dtype == Dtype::kInt8) return WeightType::kInt8Grouped;
+  if (dtype == Dtype::kInt4) return WeightType::kInt4;
+  if (dtype == Dtype::kInt8ByRow) return WeightType::kInt8;
+  if (std::all_of(parts.begin(), parts.end(), [](const LinearView& part) {
+        return cpu::IsBlocks(SourceTypeOf(*part.weight));
+      })) {
+    return WeightType::kInt8Grouped;
+  }
+  const SourceType type = SourceTypeOf(*parts[0].weight);
+  for (const LinearView& part : parts) {
+    if (SourceTypeOf(*part.weight) != type) return WeightType::kFloat32;
+  }
+  if (type == SourceType::kBfloat16) return WeightType::kBfloat16;
+  return type == SourceType::kFloat16 ? WeightType::kFloat16 : WeightType::kFloat32;
+}
 
 bool HasBlocks(const DecoderTensors& tensors) {
   const auto is_blocks = [](const TensorView* view) {

@@ -24,6 +24,10 @@ bool HasBlocks(const DecoderTensors& tensors);
 
 using Place = cpu::PackedMatrix::Place;
 
+// What a matrix made of these parts is held as: I8 as it is, and else as `dtype` says. With kAuto it is the parts' type;
+// by group where all of them are blocks; fp32 where they differ otherwise.
+cpu::WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts);
+
 // Whether these parts of a matrix, held as `dtype`, keep their file's values because of their types.
 bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts);
 

@@ -39,9 +39,10 @@ void AddPeers(Options& options, flags::FlagSet& flags) {
       "HOST:PORT of the draft services, with commas between; the target alone when absent");
   flags.Duration("resolve-every", &options.resolve_every, absl::Milliseconds(100), absl::Hours(1),
                  "host names of targets and drafts are looked up again so often");
-  flags.Text("tokenizer", &options.tokenizer_directory,
-             "directory with the models' tokenizer.json, or a name of the Hugging Face hub, "
-             "OWNER/NAME[@REVISION]; needed");
+  flags.Text(
+      "tokenizer", &options.tokenizer_directory,
+      "directory with the models' tokenizer.json, or a GGUF file, or a name of the Hugging Face "
+      "hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; needed");
   flags.Text("chat-template", &options.chat_template_file,
              "file with the Jinja template of conversations. Default: that of --tokenizer");
   flags.Text(
@@ -91,7 +92,7 @@ absl::Status Flags::Validate() const {
   }
   if (options.tokenizer_directory.empty()) {
     return absl::InvalidArgumentError(
-        "--tokenizer=DIRECTORY is needed: the one with the models' tokenizer.json");
+        "--tokenizer=MODEL is needed: the one with the models' tokenizer.json");
   }
   TANDEM_RETURN_IF_ERROR(server.Validate());
   TANDEM_RETURN_IF_ERROR(http.Validate());

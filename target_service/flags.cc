@@ -20,8 +20,8 @@ Flags::Flags()
 void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json, or a name of the Hugging Face "
-      "hub, OWNER/NAME[@REVISION]; needed",
+      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
+      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; needed",
       "all cores that the scheduler and the control groups allow");
   flags.Choice("device", &device, EngineNames(),
                absl::StrCat("what computes the model: ", EngineSummaries()));
@@ -52,7 +52,7 @@ void Flags::AddTo(flags::FlagSet& flags) {
 }
 
 absl::Status Flags::Validate() const {
-  if (load.directory.empty()) return absl::InvalidArgumentError("--model=DIRECTORY is needed");
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
   TANDEM_RETURN_IF_ERROR(EngineOptions().status());
   if (check_device && !EngineNamed(device).self_check) {
     std::vector<std::string> checked;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -94,13 +95,22 @@ std::optional<int64_t> Rows(const File& file, const char* tensor) {
   return it == file.tensors().end() ? std::nullopt : std::optional(it->second.shape.front());
 }
 
+constexpr size_t kMaxFactors = 4096;  // the largest head has twice as many elements, at most
+
 // F32, one a pair of elements of a head.
-std::vector<JsonText> Factors(const File& file, const char* tensor) {
+std::vector<JsonText> Factors(const File& file, const char* tensor, Config& config) {
   std::vector<JsonText> factors;
   const auto it = file.tensors().find(tensor);
-  if (it == file.tensors().end() || it->second.type != "F32") return factors;
+  if (it == file.tensors().end()) return factors;
+  const size_t size = it->second.bytes / sizeof(float);
+  if (it->second.type != "F32" || size > kMaxFactors) {
+    config.Problem(absl::StrCat("tensor ", tensor, " is ", it->second.type, " of ",
+                                it->second.bytes, " bytes; supported: F32, at most ", kMaxFactors,
+                                " values"));
+    return factors;
+  }
   const auto* values = static_cast<const char*>(it->second.data);
-  for (size_t i = 0; i < it->second.bytes / sizeof(float); ++i) {
+  for (size_t i = 0; i < size; ++i) {
     float value;
     __builtin_memcpy(&value, values + i * sizeof(float), sizeof(float));
     factors.push_back(Decimal(value));
@@ -108,16 +118,50 @@ std::vector<JsonText> Factors(const File& file, const char* tensor) {
   return factors;
 }
 
+// What yarn's keys change of its scaling; they do nothing beside another rope. The rule is that of llama.cpp: cosines
+// and sines are multiplied by the attention factor and by 1 + ln(factor) / 10.
+void SetYarn(const File& file, double factor, Config& config, JsonObject& scaling) {
+  for (const auto& [key, name] : {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"),
+                                  std::pair("rope.scaling.yarn_beta_slow", "beta_slow")}) {
+    if (const auto value = file.Number(config.Key(key))) scaling.Set(name, Decimal(*value));
+  }
+  double attention = 1;
+  for (const char* key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
+    attention *= file.Number(config.Key(key)).value_or(1);
+  }
+  if (attention != 1) {
+    scaling.Set("attention_factor", attention * (factor > 1 ? 1 + 0.1 * std::log(factor) : 1));
+  }
+  // How much of the ramp there is; below 0 the file leaves it open, and it is 1.
+  const double ramp = file.Number(config.Key("rope.scaling.yarn_ext_factor")).value_or(1);
+  if (ramp != 1 && !(ramp < 0)) {
+    config.Problem(absl::StrCat("key ", config.Key("rope.scaling.yarn_ext_factor"), " is ", ramp,
+                                "; supported: 1"));
+  }
+  const double log = file.Number(config.Key("rope.scaling.yarn_log_multiplier")).value_or(0);
+  if (log != 0) {
+    config.Problem(absl::StrCat("key ", config.Key("rope.scaling.yarn_log_multiplier"), " is ", log,
+                                "; supported: 0"));
+  }
+}
+
 void SetRope(const File& file, Config& config) {
-  // llama.cpp's default.
+  // llama.cpp's defaults: a factor without a type is one of a linear rope.
   if (!file.Has(config.Key("rope.freq_base"))) config.Set("rope_theta", 10000);
   config.Number("rope.freq_base", "rope_theta");
-  const std::string type(file.String(config.Key("rope.scaling.type")).value_or("none"));
-  const std::optional<double> factor = file.Number(config.Key("rope.scaling.factor"));
+  const std::string type(file.String(config.Key("rope.scaling.type")).value_or("linear"));
+  const double factor = file.Number(config.Key("rope.scaling.factor"))
+                            .value_or(file.Number(config.Key("rope.scale_linear")).value_or(1));
   const std::optional<int64_t> original =
       file.Integer(config.Key("rope.scaling.original_context_length"));
-  const std::vector<JsonText> divisors = Factors(file, "rope_freqs.weight");
-  const std::vector<JsonText> near = Factors(file, "rope_factors_short.weight");
+  const std::vector<JsonText> divisors = Factors(file, "rope_freqs.weight", config);
+  const std::vector<JsonText> near = Factors(file, "rope_factors_short.weight", config);
+  if (!divisors.empty() || !near.empty()) {
+    if (factor != 1 && type != "none") {
+      config.Problem(absl::StrCat("key ", config.Key("rope.scaling.factor"), " is ", factor,
+                                  " beside a tensor of factors; supported: 1"));
+    }
+  }
   if (!divisors.empty()) {
     // What the ropes of Llama 3 divide frequencies by.
     config.Set("rope_scaling", JsonObject({{"rope_type", "longrope"},
@@ -128,21 +172,44 @@ void SetRope(const File& file, Config& config) {
   } else if (!near.empty()) {
     JsonObject scaling({{"rope_type", "longrope"},
                         {"short_factor", near},
-                        {"long_factor", Factors(file, "rope_factors_long.weight")},
+                        {"long_factor", Factors(file, "rope_factors_long.weight", config)},
                         {"original_max_position_embeddings", original.value_or(0)}});
     if (const auto attention = file.Number(config.Key("rope.scaling.attn_factor"))) {
       scaling.Set("attention_factor", Decimal(*attention));
     }
     config.Set("rope_scaling", scaling);
-  } else if (type == "linear" && factor.value_or(1) != 1) {
-    config.Set("rope_scaling", JsonObject({{"rope_type", "linear"}, {"factor", Decimal(*factor)}}));
+  } else if (type == "linear") {
+    if (factor == 1 || factor == 0) return;
+    config.Set("rope_scaling", JsonObject({{"rope_type", "linear"}, {"factor", Decimal(factor)}}));
   } else if (type == "yarn") {
-    JsonObject scaling({{"rope_type", "yarn"}, {"factor", Decimal(factor.value_or(1))}});
+    JsonObject scaling({{"rope_type", "yarn"}, {"factor", Decimal(factor)}});
     if (original.has_value()) scaling.Set("original_max_position_embeddings", *original);
+    SetYarn(file, factor, config, scaling);
     config.Set("rope_scaling", scaling);
-  } else if (type != "none" && type != "linear") {
+  } else if (type != "none") {
     config.Problem(absl::StrCat("key ", config.Key("rope.scaling.type"), " is ",
                                 base::Excerpt(type), "; supported: none, linear, yarn"));
+  }
+}
+
+// Heads of queries, keys and values have one size here, and all of it rotates but where a family says otherwise.
+void CheckHeads(const File& file, absl::string_view type, Config& config) {
+  const auto heads = file.Integer(config.Key("attention.head_count"));
+  const auto width = file.Integer(config.Key("embedding_length"));
+  const int64_t usual = heads.value_or(0) > 0 ? width.value_or(0) / *heads : 0;
+  const auto key = file.Integer(config.Key("attention.key_length"));
+  const int64_t size = key.value_or(usual);
+  const auto check = [&](const char* name, int64_t supported) {
+    const auto value = file.Integer(config.Key(name));
+    if (!value.has_value() || *value == supported) return;
+    config.Problem(
+        absl::StrCat("key ", config.Key(name), " is ", *value, "; supported: ", supported));
+  };
+  check("attention.value_length", size);
+  if (type == "phi3" || type == "gpt2" || type == "gpt_neox") {
+    check("attention.key_length", usual);
+  } else {
+    check("rope.dimension_count", size);
   }
 }
 
@@ -196,6 +263,7 @@ absl::StatusOr<std::string> ConfigJson(const File& file) {
     config.Problem(absl::StrCat("key ", config.Key(key), " is ", value, "; supported: 0"));
   }
   const absl::string_view type = architecture->model_type;
+  CheckHeads(file, type, config);
   if (type == "gpt2" || type == "gpt_neox") {
     SetGpt(file, *architecture, config);
     return config.Done();

@@ -41,8 +41,21 @@ bool IsGguf(const std::string& model) {
 }
 
 absl::StatusOr<std::string> ReadModelText(const std::string& path, int64_t max_bytes) {
-  if (!IsGguf(fs::path(path).parent_path().string())) return base::ReadRegularFile(path, max_bytes);
-  return Present(path);
+  const std::string model = fs::path(path).parent_path().string();
+  if (IsGguf(model)) {
+    TANDEM_ASSIGN_OR_RETURN(std::string text, Present(path));
+    if (static_cast<int64_t>(text.size()) <= max_bytes) return text;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " would have ", text.size(), " bytes; it may have at most ", max_bytes));
+  }
+  std::error_code ignored;
+  if (absl::EndsWith(model, ".gguf") && !fs::exists(model, ignored)) {
+    return absl::NotFoundError(
+        absl::StrCat(model,
+                     ": No such file or directory; give the path of a GGUF file, or of the "
+                     "hub OWNER/NAME:FILE.gguf"));
+  }
+  return base::ReadRegularFile(path, max_bytes);
 }
 
 absl::StatusOr<std::string> ReadModelTextIfThere(const std::string& path, int64_t max_bytes) {

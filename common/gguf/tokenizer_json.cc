@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
@@ -80,6 +82,29 @@ struct Vocabulary {
   }
 };
 
+constexpr char kReplacement[] = "\xef\xbf\xbd";
+
+// A tokenizer.json finds ids by names. So a name that another token has, or that JSON would change into one, would leave a
+// token without its id.
+absl::Status CheckNames(const std::vector<absl::string_view>& tokens) {
+  absl::flat_hash_map<absl::string_view, size_t> ids;
+  ids.reserve(tokens.size());
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    // JSON has U+FFFD where a string was not UTF-8.
+    if (absl::StrContains(JsonText(tokens[id]).text(), kReplacement) &&
+        !absl::StrContains(tokens[id], kReplacement)) {
+      return absl::InvalidArgumentError(absl::StrCat("token ", id, " of tokenizer.ggml.tokens, ",
+                                                     base::Excerpt(tokens[id]), ", is not UTF-8"));
+    }
+    const auto [first, is_new] = ids.emplace(tokens[id], id);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tokens ", first->second, " and ", id,
+                                                   " of tokenizer.ggml.tokens are both ",
+                                                   base::Excerpt(tokens[id])));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Vocabulary> ReadVocabulary(const File& file) {
   Vocabulary vocabulary;
   auto tokens = file.Strings("tokenizer.ggml.tokens");
@@ -88,6 +113,7 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const File& file) {
         "key tokenizer.ggml.tokens is missing: the file holds no tokenizer");
   }
   vocabulary.tokens = *std::move(tokens);
+  TANDEM_RETURN_IF_ERROR(CheckNames(vocabulary.tokens));
   const size_t size = vocabulary.tokens.size();
   for (const auto& [key, list] : {std::pair("tokenizer.ggml.token_type", &vocabulary.types),
                                   std::pair("tokenizer.ggml.scores", &vocabulary.scores)}) {

@@ -99,4 +99,16 @@ std::string Describe(const TokenDifference& difference, const Tokenizer& ours) {
                       difference.theirs == 0 ? "not a token" : "another one", " there");
 }
 
+absl::Status CompareTokenizers(absl::string_view our_flag, const Tokenizer& ours,
+                               absl::string_view their_flag, const Tokenizer& theirs) {
+  if (ours.content_id() == theirs.content_id()) return absl::OkStatus();
+  std::string difference;
+  if (const auto first = FirstDifference(ours.token_hashes(), theirs.token_hashes())) {
+    difference = absl::StrCat("; the first that differs: ", Describe(*first, ours));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(our_flag, " and ", their_flag, " have different tokenizers: ", ours.content_id(),
+                   " and ", theirs.content_id(), difference, "; a pair must share one"));
+}
+
 }  // namespace tandem::tokenizer

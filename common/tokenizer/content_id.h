@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace tandem::tokenizer {
@@ -49,5 +51,10 @@ std::optional<TokenDifference> FirstDifference(absl::Span<const uint32_t> ours,
 
 // "token 17 is \" the\" here, another one there", for a message about two tokenizers.
 std::string Describe(const TokenDifference& difference, const Tokenizer& ours);
+
+// FAILED_PRECONDITION: an id does not mean the same to both; names the two by `our_flag` and `their_flag`, and the first
+// id that differs.
+absl::Status CompareTokenizers(absl::string_view our_flag, const Tokenizer& ours,
+                               absl::string_view their_flag, const Tokenizer& theirs);
 
 }  // namespace tandem::tokenizer

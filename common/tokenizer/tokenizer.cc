@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/excerpt.h"
 #include "common/base/log.h"
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& gi
   TANDEM_ASSIGN_OR_RETURN(const std::string directory, hub::SnapshotDirectory(given));
   const std::string path = directory + "/tokenizer.json";
   const absl::StatusOr<std::string> json = gguf::ReadModelText(path, kMaxTokenizerBytes);
-  if (absl::IsNotFound(json.status())) {
+  if (absl::IsNotFound(json.status()) && !absl::EndsWith(directory, ".gguf")) {
     return absl::NotFoundError(
         absl::StrCat(json.status().message(), "; a model directory must hold a tokenizer.json"));
   }

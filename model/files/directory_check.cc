@@ -256,7 +256,7 @@ absl::Status CheckDirectory(const std::string& directory) {
   if (!fs::is_directory(directory, ignored)) {
     return absl::NotFoundError(absl::StrCat("model directory ", directory,
                                             " does not exist; give a folder with config.json, ",
-                                            "*.safetensors and tokenizer.json"));
+                                            "*.safetensors and tokenizer.json, or a GGUF file"));
   }
   const Contents contents = Look(directory);
   if (contents.names.empty()) {

@@ -160,14 +160,14 @@ TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {
-  ExpectRefused(Target(), {"--model="}, {"--model=DIRECTORY is needed"});
+  ExpectRefused(Target(), {"--model="}, {"--model=MODEL is needed"});
   ExpectRefused(Target(), {"--dtype=int3"},
                 {"--dtype=int3: must be one of auto, fp32, float32, bf16"});
   ExpectRefused(Target(), {"--generation-config=mine"},
                 {"--generation-config=mine: must be one of model, none"});
   ExpectRefused(Target(), {"--measure=2m"}, {"--measure=2m: ", "0 to 1m"});
   ExpectRefused(Target(), {"--linger=-1s"}, {"--linger=-1s: ", "0 to 1h"});
-  ExpectRefused(Draft(), {"--model="}, {"--model=DIRECTORY or --tokenizer=DIRECTORY is needed"});
+  ExpectRefused(Draft(), {"--model="}, {"--model=MODEL or --tokenizer=MODEL is needed"});
   ExpectTaken(Draft(), {"--tokenizer=t"});
   ExpectRefused(Draft(), {"--proposal=wild"}, {"--proposal=wild: must be one of sampled, greedy"});
   ExpectRefused(Draft(), {"--drafter=best"},
@@ -184,7 +184,7 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
   ExpectRefused(Orchestrator(), {"--draft=b"}, {"--draft: 'b' has no port"});
-  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"--tokenizer=DIRECTORY is needed"});
+  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"--tokenizer=MODEL is needed"});
   ExpectRefused(Orchestrator(), {"--drain-delay=11m"}, {"--drain-delay=11m: ", "0 to 10m"});
   ExpectRefused(Orchestrator(), {"--resolve-every=1ms"}, {"--resolve-every=1ms: ", "100ms to 1h"});
   ExpectRefused(Orchestrator(), {"--peer-tls-key=k"},

@@ -241,6 +241,23 @@ TEST(NgramsTest, DerivedServedAndExact) {
   EXPECT_THAT(cut.output, AllOf(HasSubstr("--ngrams: "), HasSubstr(file), HasSubstr("was cut")));
 }
 
+// A draft of another tokenizer than the one that it is told to serve would propose other texts.
+TEST(DraftCommandTest, ItsTokenizerIsThatOfItsModel) {
+  ScratchFolder folder;
+  std::ifstream file(DemoTarget() + "/tokenizer.json");
+  std::string json(std::istreambuf_iterator<char>(file), {});
+  const std::string special = "\"special\": true";
+  const size_t at = json.find(special);
+  ASSERT_NE(at, std::string::npos);
+  json.replace(at, special.size(), "\"special\": false");
+  std::ofstream(folder.path() + "/tokenizer.json") << json;
+  const CommandResult other = RunCommand(
+      "tandem-draft", {absl::StrCat("--model=", DemoDraft()),
+                       absl::StrCat("--tokenizer=", folder.path()), "--listen=127.0.0.1:0"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.output, HasSubstr("--tokenizer and --model have different tokenizers"));
+}
+
 // A draft with half of its output, and a text that is the target's own.
 TEST(PrunedDraftTest, MadeServedAndExact) {
   ScratchFolder folder;

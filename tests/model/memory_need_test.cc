@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "model/activations.h"
 #include "model/offload.h"
+#include "model/packed_linear.h"
 #include "tests/model/support.h"
 #include "tests/support/paths.h"
 
@@ -77,6 +78,31 @@ TEST_P(MemoryNeedTest, IsWhatTheLoaderTakes) {
     // Buffers are whole huge pages, and the heap grows a little.
     ExpectAbout(need[0].bytes + need[1].bytes + need[2].bytes, taken, int64_t{8} << 20);
   }
+}
+
+// q, k and v are one matrix, so one of another type widens all of them.
+TEST(LayerBytes, AreThoseOfTheMatricesThatAreMade) {
+  constexpr int kRowsOfPart = 64, kInputs = 32;
+  const std::string zeros(kRowsOfPart * kInputs * sizeof(float), '\0');
+  const auto part = [&](const char* type, size_t row_bytes) {
+    return TensorView{type, {kRowsOfPart, kInputs}, zeros.data(), kRowsOfPart * row_bytes};
+  };
+  const TensorView half = part("F16", 64), full = part("F32", 128), blocks = part("Q4_0", 18),
+                   bytes = part("Q8_0", 34);
+  const auto check = [](const TensorView& qk, const TensorView& v, int64_t expected) {
+    LayerTensors layer;
+    layer.q.weight = layer.k.weight = &qk;
+    layer.v.weight = &v;
+    EXPECT_EQ(LayerBytes(layer, Dtype::kAuto), expected) << qk.dtype << " and " << v.dtype;
+    const PackedLinear made = PackConcatenated(Dtype::kAuto, {layer.q, layer.k, layer.v});
+    EXPECT_EQ(static_cast<int64_t>(made.matrix.bytes()), expected);
+  };
+  constexpr int64_t kValues = kRowsOfPart * kInputs;
+  check(half, half, 3 * 2 * kValues);
+  check(half, full, 3 * 4 * kValues);
+  check(blocks, half, 3 * 4 * kValues);
+  check(blocks, blocks, 3 * kValues * 18 / 32);
+  check(blocks, bytes, 2 * kValues * 18 / 32 + kValues * 34 / 32);
 }
 
 // Memory for all, for some layers, for none, and for less than the cache.

@@ -20,6 +20,7 @@ namespace {
 using ::tandem::testing::GgufWriter;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint32_t kF32 = 0, kQ4_0 = 2;
 
@@ -273,6 +274,56 @@ INSTANTIATE_TEST_SUITE_P(
                      w.Set("llama.rope.scaling.type", "spiral");
                    },
                    "is spiral; supported: none, linear, yarn"},
+        WrongModel{"YarnRamp", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "llama");
+                     w.Set("llama.rope.scaling.type", "yarn");
+                     w.Set("llama.rope.scaling.yarn_ext_factor", 0.5f);
+                   },
+                   "key llama.rope.scaling.yarn_ext_factor is 0.5; supported: 1"},
+        WrongModel{"YarnLog", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "llama");
+                     w.Set("llama.rope.scaling.type", "yarn");
+                     w.Set("llama.rope.scaling.yarn_log_multiplier", 0.125f);
+                   },
+                   "key llama.rope.scaling.yarn_log_multiplier is 0.125; supported: 0"},
+        WrongModel{"FactorBesideFactors", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "llama");
+                     w.Set("llama.rope.scaling.factor", 8.0f);
+                     w.Add("rope_freqs.weight", kF32, {1}, "abcd");
+                   },
+                   "key llama.rope.scaling.factor is 8 beside a tensor of factors; supported: 1"},
+        WrongModel{"ManyFactors", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "llama");
+                     w.Add("rope_freqs.weight", kF32, {5000}, std::string(20000, 'x'));
+                   },
+                   "tensor rope_freqs.weight is F32 of 20000 bytes; supported: F32, at most 4096"},
+        WrongModel{"ValueLength", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "qwen3");
+                     w.Set("qwen3.attention.key_length", uint32_t{128});
+                     w.Set("qwen3.attention.value_length", uint32_t{64});
+                   },
+                   "key qwen3.attention.value_length is 64; supported: 128"},
+        WrongModel{"PartRotates", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "llama");
+                     w.Set("llama.embedding_length", uint32_t{256});
+                     w.Set("llama.attention.head_count", uint32_t{4});
+                     w.Set("llama.rope.dimension_count", uint32_t{32});
+                   },
+                   "key llama.rope.dimension_count is 32; supported: 64"},
+        WrongModel{"HeadOfItsOwn", "config.json",
+                   [](GgufWriter& w) {
+                     w.Set("general.architecture", "phi3");
+                     w.Set("phi3.embedding_length", uint32_t{256});
+                     w.Set("phi3.attention.head_count", uint32_t{4});
+                     w.Set("phi3.attention.key_length", uint32_t{32});
+                   },
+                   "key phi3.attention.key_length is 32; supported: 64"},
         WrongModel{"NoTokens", "tokenizer.json",
                    [](GgufWriter& w) { w.Set("tokenizer.ggml.model", "gpt2"); },
                    "tokenizer.ggml.tokens is missing"},
@@ -284,6 +335,19 @@ INSTANTIATE_TEST_SUITE_P(
                      w.Set("tokenizer.ggml.pre", "own");
                    },
                    "tokenizer.ggml.pre is own; supported: gpt-2"},
+        WrongModel{"TokenTwice", "tokenizer.json",
+                   [](GgufWriter& w) {
+                     w.Set("tokenizer.ggml.model", "gpt2");
+                     w.Set("tokenizer.ggml.tokens", std::vector<std::string>{"b", "a", "b"});
+                   },
+                   "tokens 0 and 2 of tokenizer.ggml.tokens are both b"},
+        WrongModel{
+            "TokenInPieces", "tokenizer_config.json",
+            [](GgufWriter& w) {
+              w.Set("tokenizer.ggml.model", "gpt2");
+              w.Set("tokenizer.ggml.tokens", std::vector<std::string>{"\xef\xbf\xbd", "\xe2"});
+            },
+            "token 1 of tokenizer.ggml.tokens"},
         WrongModel{"Merges", "tokenizer.json",
                    [](GgufWriter& w) {
                      Tokens(w, "gpt2");
@@ -314,6 +378,56 @@ INSTANTIATE_TEST_SUITE_P(
                    },
                    "token 0 has 600 bytes; supported: at most 512"}),
     [](const auto& test) { return test.param.name; });
+
+GgufWriter Yarn(const std::string& type) {
+  GgufWriter writer;
+  writer.Set("general.architecture", "llama");
+  for (const char* key : {"context_length", "embedding_length", "feed_forward_length",
+                          "block_count", "attention.head_count"}) {
+    writer.Set(std::string("llama.") + key, uint32_t{16});
+  }
+  writer.Set("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  if (!type.empty()) writer.Set("llama.rope.scaling.type", type);
+  writer.Set("llama.rope.scaling.factor", 4.0f);
+  return writer;
+}
+
+std::string ConfigOf(const GgufWriter& writer) {
+  Folder folder;
+  const auto text =
+      ReadModelText(folder.Write("model.gguf", writer.Bytes()) + "/config.json", 1 << 20);
+  return text.ok() ? *text : std::string(text.status().message());
+}
+
+TEST(GgufConfig, SaysWhatScalesARope) {
+  GgufWriter yarn = Yarn("yarn");
+  yarn.Set("llama.rope.scaling.yarn_beta_fast", 16.0f);
+  yarn.Set("llama.rope.scaling.yarn_beta_slow", 2.0f);
+  yarn.Set("llama.rope.scaling.yarn_ext_factor", 1.0f);
+  EXPECT_THAT(ConfigOf(yarn), HasSubstr(R"({"rope_type":"yarn","factor":4.0,"beta_fast":16.0,)"
+                                        R"("beta_slow":2.0})"));
+  // 0.5 (1 + ln(4) / 10)
+  yarn.Set("llama.rope.scaling.yarn_attn_factor", 0.5f);
+  EXPECT_THAT(ConfigOf(yarn), HasSubstr(R"("attention_factor":0.569314)"));
+  // As llama.cpp reads a factor without a type.
+  EXPECT_THAT(ConfigOf(Yarn("")), HasSubstr(R"({"rope_type":"linear","factor":4.0})"));
+  EXPECT_THAT(ConfigOf(Yarn("none")), Not(HasSubstr("rope_scaling")));
+}
+
+TEST(GgufModelText, ThatIsTooLongOrNotThereIsRefusedByName) {
+  Folder folder;
+  GgufWriter writer;
+  Tokens(writer, "gpt2");
+  writer.Set("tokenizer.chat_template", std::string(1000, 'x'));
+  const std::string path = folder.Write("model.gguf", writer.Bytes());
+  EXPECT_TRUE(ReadModelText(path + "/tokenizer_config.json", 2000).ok());
+  const absl::Status longer = ReadModelText(path + "/tokenizer_config.json", 1000).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(longer)) << longer;
+  EXPECT_THAT(std::string(longer.message()), HasSubstr("it may have at most 1000"));
+  const absl::Status nowhere = ReadModelText("/no/where.gguf/tokenizer.json", 1000).status();
+  EXPECT_TRUE(absl::IsNotFound(nowhere)) << nowhere;
+  EXPECT_THAT(std::string(nowhere.message()), ::testing::StartsWith("/no/where.gguf: No such"));
+}
 
 }  // namespace
 }  // namespace tandem::gguf

@@ -9,6 +9,7 @@
 namespace tandem::tokenizer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -45,6 +46,11 @@ TEST(ContentId, NamesTheFirstOfTwoSwappedTokens) {
   EXPECT_EQ(difference->token, std::min(the, and_id));
   const std::string name = the < and_id ? "\" the\"" : "\" and\"";
   EXPECT_THAT(Describe(*difference, *demo), HasSubstr(name + " here, another one there"));
+  EXPECT_TRUE(CompareTokenizers("--a", *demo, "--b", *LoadDemo()).ok());
+  const absl::Status differ = CompareTokenizers("--a", *demo, "--b", *swapped);
+  EXPECT_TRUE(absl::IsFailedPrecondition(differ));
+  EXPECT_THAT(std::string(differ.message()),
+              AllOf(HasSubstr("--a and --b have different tokenizers"), HasSubstr(name)));
 }
 
 TEST(ContentId, ATokenThatIsSpecialIsAnother) {
