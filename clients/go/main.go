@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Streams a text, and says how many draft tokens were accepted.
 //
 //	./generate && go run . [HOST:PORT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates the package's messages out of the public protos, whenever it is packaged.
 
 A wheel has the generated modules. A source distribution has the protos, so that a wheel can be built of it. Nothing

@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "tests/observability"))
 import services  # noqa: E402
 
 VALE = services.tool("vale")
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "bench", "demo", "k8s", "clients", "observability")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "bench", "demo", "k8s", "clients", "observability")
 FLAWS = {
     "Clipped": "Read the ratios.",
     "Default": "The port, plaintext when absent.",

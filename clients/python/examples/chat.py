@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A conversation of three turns. Each answer goes back with the next question.
 
     python chat.py [HOST:PORT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A text that goes on when its orchestrator is lost. Try it: end one of them while the text comes.
 
     python resume.py ipv4:127.0.0.1:50050,127.0.0.1:50060

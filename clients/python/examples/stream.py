@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints a text as it comes, and what speculation did for it.
 
     python stream.py [HOST:PORT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of Tandem: speculative decoding as a service.
 
     from tandem_client import Client

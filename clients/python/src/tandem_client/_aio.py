@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client for asyncio. What it has in common with the one that blocks is in _session.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an orchestrator is reached: address, TLS, token, and gRPC's settings."""
 
 from __future__ import annotations

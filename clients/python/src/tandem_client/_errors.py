@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong, one class for each thing that a caller does about it."""
 
 from __future__ import annotations

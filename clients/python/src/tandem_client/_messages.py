@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversations in the form of OpenAI's API, as the messages of Tandem's.
 
 What is accepted is what the HTTP front accepts, so that one list of messages makes the same prompt over either.

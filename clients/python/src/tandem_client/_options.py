@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a request, and the message that they make."""
 
 from __future__ import annotations

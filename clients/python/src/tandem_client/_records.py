@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The acceptance record of a request that took several calls."""
 
 from __future__ import annotations

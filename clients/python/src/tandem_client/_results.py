@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request gives. Plain values.
 
 Records of the service (Started, Usage, AcceptanceRecord, Timing, RoundRecord) are its own messages:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request over all the calls that it takes, without any of gRPC's: what to ask for next, and what has come.
 
     first call ──▶ ended in order ──▶ the result
