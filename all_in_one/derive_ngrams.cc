@@ -89,7 +89,7 @@ void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
       "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; best the target's; "
       "needed",
       "all cores", "as many as are needed; fewer take more time");
-  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda", "cuda:N"},
                "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
   flags.Group("The file");

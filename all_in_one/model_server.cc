@@ -25,6 +25,7 @@
 #include "orchestrator/options.h"
 #include "target_service/engine/engine.h"
 #include "target_service/engines.h"
+#include "torch/load_options.h"
 
 namespace tandem::all_in_one {
 namespace {
@@ -44,6 +45,7 @@ absl::StatusOr<target_service::EngineOptions> TargetOptions(const ServeOptions& 
   TANDEM_ASSIGN_OR_RETURN(model.dtype, model::ParseDtype(serve.dtype));
   TANDEM_ASSIGN_OR_RETURN(model.cache_dtype, model::ParseDtype(serve.cache_dtype));
   options.gpu_memory_utilization = *serve.gpu_memory_utilization;
+  options.card = torch::ParseDevice(serve.device).card;
   return options;
 }
 

@@ -25,7 +25,7 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "--tokenizer is needed",
       "two, where there are as many cores: a small model's passes are too short to divide "
       "further");
-  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda"},
+  flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda", "cuda:N"},
                "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
                "libtandem_torch.so brings)");
   flags.Text(

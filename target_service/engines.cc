@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "target_service/engine/cpu/cpu_engine.h"
 #include "target_service/engine/torch/torch_factories.h"
+#include "torch/load_options.h"
 
 namespace tandem::target_service {
 
@@ -20,7 +21,10 @@ const std::vector<EngineFactory>& Engines() {
 
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
-  for (const EngineFactory& engine : Engines()) names.push_back(engine.name);
+  for (const EngineFactory& engine : Engines()) {
+    names.push_back(engine.name);
+    if (engine.on_card) names.push_back(absl::StrCat(engine.name, ":N"));
+  }
   return names;
 }
 
@@ -37,10 +41,11 @@ std::string EngineSummaries() {
   return text;
 }
 
-const EngineFactory& EngineNamed(absl::string_view name) {
+const EngineFactory& EngineNamed(absl::string_view device) {
+  const std::string name = torch::ParseDevice(device).device;
   const auto found =
       std::find_if(Engines().begin(), Engines().end(),
-                   [name](const EngineFactory& engine) { return engine.name == name; });
+                   [&name](const EngineFactory& engine) { return engine.name == name; });
   TANDEM_CHECK(found != Engines().end()) << name;
   return *found;
 }

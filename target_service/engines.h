@@ -13,10 +13,11 @@ namespace tandem::target_service {
 
 const std::vector<EngineFactory>& Engines();  // the default first
 
+// As --device takes them: "cpu", …, "cuda", "cuda:N".
 std::vector<std::string> EngineNames();
 // "cpu (own kernels), torch-cpu (…) or …"
 std::string EngineSummaries();
-// `name` is one of EngineNames(), which flags have checked.
-const EngineFactory& EngineNamed(absl::string_view name);
+// `device` is one of EngineNames(), which flags have checked.
+const EngineFactory& EngineNamed(absl::string_view device);
 
 }  // namespace tandem::target_service

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/speculation/candidate_tree.h"
 #include "target_service/engines.h"
+#include "torch/load_options.h"
 
 namespace tandem::target_service {
 
@@ -71,6 +72,7 @@ absl::StatusOr<target_service::EngineOptions> Flags::EngineOptions() const {
   TANDEM_ASSIGN_OR_RETURN(options.model, load.Options());
   options.model.sampling_defaults = generation_config == "model";
   options.gpu_memory_utilization = *gpu_memory_utilization;
+  options.card = torch::ParseDevice(device).card;
   return options;
 }
 

@@ -21,7 +21,7 @@ struct Flags {
 
   transport::ServerFlags server;
   model::LoadFlags load;
-  std::string device;  // the engine's name (engines.h)
+  std::string device;  // of EngineNames() (engines.h)
   std::optional<double> gpu_memory_utilization;
   bool check_device = false;                // check it, say what was found, and end
   std::string generation_config = "model";  // whose sampling defaults count: model, or none

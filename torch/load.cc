@@ -58,15 +58,18 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
 LoadOptions OptionsFor(absl::string_view device, const model::LoadOptions& options) {
   LoadOptions torch;
   torch.model = options;
-  torch.device = std::string(device);
+  const DeviceChoice choice = ParseDevice(device);
+  torch.device = choice.device;
+  torch.card = choice.card;
   return torch;
 }
 
 template <typename Result>
-Result OfDevice(absl::string_view device, Result result) {
+Result OfDevice(const LoadOptions& options, Result result) {
   if (result.ok()) return result;
-  return absl::Status(result.status().code(),
-                      absl::StrCat("--device=", device, ": ", result.status().message()));
+  const std::string card = options.card > 0 ? absl::StrCat(":", options.card) : "";
+  return absl::Status(result.status().code(), absl::StrCat("--device=", options.device, card, ": ",
+                                                           result.status().message()));
 }
 
 }  // namespace
@@ -77,7 +80,7 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(const Library* library, LoadLibrary(options.library));
     return Load(options, *library);
   };
-  return OfDevice(options.device, load());
+  return OfDevice(options, load());
 }
 
 absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options,
@@ -103,7 +106,7 @@ absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(const Loading loading, Loading::Begin(options, *library));
     return loading.CheckRoom();
   };
-  return OfDevice(options.device, check());
+  return OfDevice(options, check());
 }
 
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,

@@ -31,8 +31,8 @@ using model::Dtype;
 
 constexpr size_t kCheckedLayers = 2;
 constexpr int kCheckedWindow = 11;
-constexpr int kCheckPages = 8;  // texts of the self-check are shorter than a page
-constexpr int kCheckRows = 64;  // of its largest pass
+constexpr int kCheckPages = 8;  // as CheckModel says
+constexpr int kCheckRows = 64;  // of the reference's passes
 constexpr int kTileRepeats = 20;
 
 // Of a file's matrices; that of the logits' stands for all.
@@ -128,22 +128,28 @@ bool Exact(ComputeType type, const model::ModelFiles& files) {
   return true;
 }
 
-// "torch-2.13.0/cpu-AVX512/tile-32/fp32/gather/threads-2": all that bits depend on.
-std::string NumericsId(const Library& library, const StepOptions& options, const StepInfo& info) {
+// "torch-2.13.0/cpu-AVX512/tile-32/fp32/gather/threads-2",
+// "torch-2.13.0/NVIDIA-H200-132-SMs/tile-64/bf16/spans-graphs": all that bits depend on.
+std::string NumericsId(const Library& library, const StepOptions& options, const StepInfo& info,
+                       const kernels::CardFacts& card) {
+  // By the number of multiprocessors products are cut, and a MIG slice told from its card.
+  const std::string device = card.multiprocessors == 0
+                                 ? info.device
+                                 : absl::StrCat(card.name, " ", card.multiprocessors, " SMs");
   std::string id = absl::StrCat(
-      "torch-", library.torch_version, "/", absl::StrReplaceAll(info.device, {{" ", "-"}}),
-      "/tile-", info.tile, "/", TypeName(options.type),
+      "torch-", library.torch_version, "/", absl::StrReplaceAll(device, {{" ", "-"}}), "/tile-",
+      info.tile, "/", TypeName(options.type),
       options.others.has_value() ? absl::StrCat("/others-", TypeName(*options.others)) : "", "/",
       PathName({options.attention, options.graphs}));
   if (options.device == "cpu") absl::StrAppend(&id, "/threads-", options.threads);
   return id;
 }
 
-absl::StatusOr<int64_t> FreeCardBytes() {
+absl::StatusOr<kernels::CardFacts> FactsOf(int card) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<kernels::CudaDriver> driver,
-                          kernels::CudaDriver::Load());
+                          kernels::CudaDriver::Load(card));
   TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
-  return driver->FreeBytes();
+  return driver->Facts();
 }
 
 }  // namespace
@@ -177,7 +183,7 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
   Loading loading(options, library, std::move(files));
   if (options.device == kCuda) {
     // Where there is no driver, LibTorch says all that is missing.
-    if (const auto free = FreeCardBytes(); free.ok()) loading.free_bytes_ = *free;
+    if (auto facts = FactsOf(options.card); facts.ok()) loading.card_ = *std::move(facts);
   }
   TANDEM_RETURN_IF_ERROR(loading.CheckRoom().status());
   return loading;
@@ -255,12 +261,13 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
           checked.spec, checked.tensors,
           type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8ByRow : Dtype::kAuto, nullptr),
       decoder, {});
-  std::vector<CheckResult> results = CheckModel(**device, reference, Tolerance(type_));
+  const CheckSize size = options_->device == kCuda ? CheckSizeOfCard(tile_) : CheckSize();
+  std::vector<CheckResult> results = CheckModel(**device, reference, Tolerance(type_), size);
   if (path.graphs) {
     TANDEM_ASSIGN_OR_RETURN(
         const std::unique_ptr<TorchModel> eager,
         MakeSmall(checked.spec, checked.tensors, {path.attention}, options_->model.max_rows));
-    results.push_back({"eager", CheckSameBits(**device, *eager)});
+    results.push_back({"eager", CheckSameBits(**device, *eager, size)});
   }
   return results;
 }
@@ -290,7 +297,7 @@ absl::StatusOr<int> Loading::Pages() const {
   }
   const int rows = (options_->model.max_rows + tile_ - 1) / tile_ * tile_;
   CardRoom room;
-  room.free_bytes = free_bytes_;
+  room.free_bytes = card_.free_bytes;
   room.utilization = options_->gpu_memory_utilization;
   for (const process::MemoryPart& part : Need(/*cache_bytes=*/0, rows)) {
     if (part.name == "weights") room.weight_bytes = part.bytes;
@@ -327,7 +334,7 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
   }
   info.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
   info.context_length = static_cast<uint32_t>(spec.context_length);
-  info.numerics_id = NumericsId(*library_, options, step->info());
+  info.numerics_id = NumericsId(*library_, options, step->info(), card_);
   return std::make_unique<TorchModel>(std::move(step), options.max_rows, options.pages,
                                       std::move(info));
 }
@@ -336,6 +343,7 @@ absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
   const DecoderSpec& spec = files_.config.spec;
   StepOptions options;
   options.device = options_->device == kCuda ? "cuda" : "cpu";
+  options.card = options_->card;
   options.type = type_;
   options.others = others_;
   options.attention = path.attention;
@@ -350,7 +358,7 @@ absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
   options.progress = options_->model.progress;
   if (path.attention == Attention::kSpans) {
     if (kernels_ == nullptr) {
-      TANDEM_ASSIGN_OR_RETURN(kernels_, options_->pass_kernels());
+      TANDEM_ASSIGN_OR_RETURN(kernels_, options_->pass_kernels(options_->card));
     }
     options.kernels = kernels_;
   }
@@ -376,7 +384,7 @@ std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int rows) co
 process::FreeMemory Loading::FreeMemory() const {
   process::FreeMemory free;
   if (options_->device == kCuda) {
-    if (free_bytes_ > 0) free.memory_bytes = free_bytes_;
+    if (card_.free_bytes > 0) free.memory_bytes = card_.free_bytes;
     return free;
   }
   free = process::ThisFreeMemory();

@@ -11,6 +11,7 @@
 #include "common/process/room.h"
 #include "model/language_model.h"
 #include "model/model_files.h"
+#include "torch/kernels/cuda_driver.h"
 #include "torch/library/interface.h"
 #include "torch/load_options.h"
 #include "torch/path_choice.h"
@@ -70,7 +71,7 @@ class Loading {
   ComputeType type_;
   std::optional<ComputeType> others_;  // as StepOptions has it
   int tile_;
-  int64_t free_bytes_ = 0;                                 // of a card, before anything was loaded
+  kernels::CardFacts card_;  // before anything was loaded; without a driver empty
   mutable std::shared_ptr<kernels::PassKernels> kernels_;  // null: no path has asked for them
 };
 

@@ -7,9 +7,11 @@
 #include <memory>
 #include <random>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 
@@ -23,8 +25,9 @@ using Rows = std::vector<std::vector<float>>;
 
 constexpr int kTextLength = 40;
 constexpr int kCompanions = 5;
-constexpr size_t kLongText = 300;  // beyond a page
-constexpr size_t kLongRows = 6;    // of it that are compared
+constexpr size_t kLongRows = 6;  // of the long text that are compared
+constexpr int kShortPass = 17;
+constexpr int kMostRows = 1024;
 
 std::vector<uint32_t> RandomText(std::mt19937& random, int length, uint32_t vocabulary) {
   std::vector<uint32_t> text(static_cast<size_t>(length));
@@ -114,15 +117,87 @@ absl::Status Near(absl::Span<const std::vector<float>> rows,
   return absl::OkStatus();
 }
 
+// Two texts, of which passes of `tiles` read the beginnings side by side. A row of a large vocabulary is
+// held as a number.
+class TwoTexts {
+ public:
+  TwoTexts(LanguageModel& model, uint32_t vocabulary) {
+    most_rows_ =
+        std::min({model.max_rows(), kMostRows, 2 * static_cast<int>(model.info().context_length)});
+    std::mt19937 random(20261129);
+    for (std::vector<uint32_t>& text : texts_) {
+      text = RandomText(random, (most_rows_ + 1) / 2, vocabulary);
+    }
+  }
+
+  int most_rows() const { return most_rows_; }
+
+  // The first `rows` rows of both, half of each, in passes of at most `pass_rows`.
+  absl::StatusOr<std::vector<size_t>> Read(LanguageModel& model, int rows, int pass_rows) const {
+    std::array<std::unique_ptr<Cache>, 2> caches;
+    for (auto& cache : caches) {
+      TANDEM_ASSIGN_OR_RETURN(cache, model.NewCache((most_rows_ + 1) / 2));
+    }
+    const std::array<size_t, 2> ends = {static_cast<size_t>((rows + 1) / 2),
+                                        static_cast<size_t>(rows / 2)};
+    std::array<std::vector<size_t>, 2> read;
+    while (read[0].size() + read[1].size() < static_cast<size_t>(rows)) {
+      std::vector<ForwardPart> parts;
+      size_t left = static_cast<size_t>(pass_rows);
+      std::array<size_t, 2> taken = {};
+      for (size_t i = 0; i < 2; ++i) {
+        taken[i] = std::min(left, ends[i] - read[i].size());
+        left -= taken[i];
+        const absl::Span<const uint32_t> text(texts_[i]);
+        if (taken[i] == 0) continue;
+        parts.push_back({caches[i].get(), text.subspan(read[i].size(), taken[i]), 0});
+      }
+      TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model.Forward(parts));
+      int row = 0;
+      for (size_t i = 0; i < 2; ++i) {
+        for (size_t n = 0; n < taken[i]; ++n) read[i].push_back(NumberOf(logits.row(row++)));
+      }
+    }
+    read[0].insert(read[0].end(), read[1].begin(), read[1].end());
+    return read[0];
+  }
+
+ private:
+  static size_t NumberOf(absl::Span<const float> row) {
+    return absl::HashOf(
+        absl::string_view(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float)));
+  }
+
+  int most_rows_ = 0;
+  std::array<std::vector<uint32_t>, 2> texts_;
+};
+
+// A pass of one tile, of two, … on the one device, and passes of `pass_rows` on the other; 0: the same
+// passes.
+absl::Status SameTiles(LanguageModel& device, LanguageModel& other, uint32_t vocabulary, int tile,
+                       int pass_rows) {
+  const TwoTexts texts(device, vocabulary);
+  for (int rows = std::min(tile, texts.most_rows());;
+       rows = std::min(rows + tile, texts.most_rows())) {
+    TANDEM_ASSIGN_OR_RETURN(const auto whole, texts.Read(device, rows, rows));
+    TANDEM_ASSIGN_OR_RETURN(const auto wanted,
+                            texts.Read(other, rows, pass_rows > 0 ? pass_rows : rows));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (whole[i] == wanted[i]) continue;
+      return absl::DataLossError(
+          absl::StrCat("row ", i, " of a pass of ", rows, " rows has other bits"));
+    }
+    if (rows == texts.most_rows()) return absl::OkStatus();
+  }
+}
+
 // Texts of one device, and their rows when each was read alone.
 class Checker {
  public:
-  Checker(LanguageModel& device, LanguageModel& reference, double tolerance)
-      : device_(device), reference_(reference), tolerance_(tolerance) {
-    const uint32_t vocabulary =
-        std::min(device.info().vocabulary_size, reference.info().vocabulary_size);
+  Checker(LanguageModel& device, LanguageModel& reference, double tolerance, const CheckSize& size)
+      : device_(device), reference_(reference), tolerance_(tolerance), size_(size) {
     for (int i = 0; i < kCompanions; ++i) {
-      texts_.push_back(RandomText(random_, kTextLength, vocabulary));
+      texts_.push_back(RandomText(random_, kTextLength, Vocabulary()));
     }
   }
 
@@ -133,11 +208,10 @@ class Checker {
   }
 
   absl::Status Long() {
-    const size_t length = std::min({kLongText, size_t{device_.info().context_length},
-                                    size_t{reference_.info().context_length}});
-    const uint32_t vocabulary =
-        std::min(device_.info().vocabulary_size, reference_.info().vocabulary_size);
-    const auto text = RandomText(random_, static_cast<int>(length), vocabulary);
+    const size_t length =
+        std::min({static_cast<size_t>(size_.long_text), size_t{device_.info().context_length},
+                  size_t{reference_.info().context_length}});
+    const auto text = RandomText(random_, static_cast<int>(length), Vocabulary());
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, ReadEnd(device_, text, kLongRows));
     TANDEM_ASSIGN_OR_RETURN(const Rows reference, ReadEnd(reference_, text, kLongRows));
     TANDEM_RETURN_IF_ERROR(Near(rows, reference, tolerance_));
@@ -187,6 +261,8 @@ class Checker {
     return absl::OkStatus();
   }
 
+  absl::Status Tiles() { return SameTiles(device_, device_, Vocabulary(), size_.tile, kShortPass); }
+
   absl::Status Trees() {
     const std::vector<int> parents = {-1, 0, 0, 2, -1, 4, 2, 6};
     const absl::Span<const uint32_t> text = absl::MakeConstSpan(texts_[0]).first(10);
@@ -208,6 +284,10 @@ class Checker {
   }
 
  private:
+  uint32_t Vocabulary() const {
+    return std::min(device_.info().vocabulary_size, reference_.info().vocabulary_size);
+  }
+
   // The last `RowsOf` tokens of these texts in one pass; what is before them was read alone.
   static int RowsOf(int text) { return 1 + 2 * text; }
 
@@ -256,6 +336,7 @@ class Checker {
   LanguageModel& device_;
   LanguageModel& reference_;
   const double tolerance_;
+  const CheckSize size_;
   std::mt19937 random_{20261123};
   std::vector<std::vector<uint32_t>> texts_;
   std::array<Rows, kCompanions> alone_;
@@ -264,15 +345,17 @@ class Checker {
 }  // namespace
 
 std::vector<CheckResult> CheckModel(LanguageModel& device, LanguageModel& reference,
-                                    double tolerance) {
-  Checker checker(device, reference, tolerance);
-  return {{"parity", checker.Parity()},   {"cuts", checker.Cuts()},
-          {"company", checker.Company()}, {"order", checker.Order()},
-          {"repeat", checker.Repeat()},   {"long", checker.Long()},
-          {"trees", checker.Trees()}};
+                                    double tolerance, const CheckSize& size) {
+  Checker checker(device, reference, tolerance, size);
+  std::vector<CheckResult> results = {{"parity", checker.Parity()},   {"cuts", checker.Cuts()},
+                                      {"company", checker.Company()}, {"order", checker.Order()},
+                                      {"repeat", checker.Repeat()},   {"long", checker.Long()},
+                                      {"trees", checker.Trees()}};
+  if (size.tile > 0) results.push_back({"tiles", checker.Tiles()});
+  return results;
 }
 
-absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other) {
+absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other, const CheckSize& size) {
   std::mt19937 random(20261124);
   const uint32_t vocabulary = std::min(device.info().vocabulary_size, other.info().vocabulary_size);
   const std::vector<uint32_t> text = RandomText(random, kTextLength, vocabulary);
@@ -281,7 +364,8 @@ absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other) {
     TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(other, text, chunk));
     TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
   }
-  return absl::OkStatus();
+  if (size.tile == 0) return absl::OkStatus();
+  return SameTiles(device, other, vocabulary, size.tile, /*pass_rows=*/0);
 }
 
 absl::Status FirstFailures(absl::Span<const CheckResult> results) {

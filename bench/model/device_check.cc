@@ -1,6 +1,6 @@
 // What a device computes rightly, what passes cost on it, and who judges their rows:
 // `tandem-target --check-device` (docs/gpu.md), for a machine that cannot build the services.
-// Usage: device_check MODEL [cuda or torch-cpu] [dtype] [fastest: only the way that serves, not all]
+// Usage: device_check MODEL [cuda, cuda:N or torch-cpu] [dtype] [fastest: only the way that serves, not all]
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -30,8 +30,10 @@ absl::Status Check(const tandem::torch::LoadOptions& options, bool fastest) {
     TANDEM_ASSIGN_OR_RETURN(const auto cost, tandem::torch::MeasureCost(*model));
     std::printf("%s", tandem::torch::CheckTable({}, cost).c_str());
   }
-  TANDEM_ASSIGN_OR_RETURN(const auto engine,
-                          tandem::target_service::MakeTorchEngine({}, std::move(model)));
+  TANDEM_ASSIGN_OR_RETURN(
+      const auto engine,
+      tandem::target_service::MakeTorchEngine({}, std::move(model),
+                                              tandem::target_service::JudgeOnCard(options.card)));
   std::printf("serves as %s\n", engine->info().model.numerics_id.c_str());
   if (report.all_passed && engine->info().switched_off.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError("the device failed its self-check");
@@ -43,13 +45,16 @@ int main(int argc, char** argv) {
   const auto dtype = tandem::model::ParseDtype(argc > 3 ? argv[3] : "auto");
   const bool fastest = argc > 4 && std::strcmp(argv[4], "fastest") == 0;
   if (argc < 2 || argc > (fastest ? 5 : 4) || !dtype.ok()) {
-    std::fprintf(stderr, "usage: device_check MODEL [cuda or torch-cpu] [dtype] [fastest]\n");
+    std::fprintf(stderr,
+                 "usage: device_check MODEL [cuda, cuda:N or torch-cpu] [dtype] [fastest]\n");
     return 2;
   }
   tandem::torch::LoadOptions options;
   options.model.directory = argv[1];
   options.model.threads = tandem::model::DefaultThreads(/*max=*/16);
-  options.device = argc > 2 ? argv[2] : tandem::torch::kCuda;
+  const auto device = tandem::torch::ParseDevice(argc > 2 ? argv[2] : tandem::torch::kCuda);
+  options.device = device.device;
+  options.card = device.card;
   options.model.dtype = *dtype;
   const absl::Status status = Check(options, fastest);
   if (status.ok()) return 0;

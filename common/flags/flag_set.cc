@@ -40,6 +40,13 @@ std::string RangeText(absl::Duration min, absl::Duration max) {
   return min == absl::ZeroDuration() ? "" : absl::StrCat("at least ", absl::FormatDuration(min));
 }
 
+// "cuda:N" is chosen by "cuda:0" to "cuda:999".
+bool IsChosen(absl::string_view choice, absl::string_view text) {
+  if (!absl::ConsumeSuffix(&choice, ":N")) return text == choice;
+  return absl::ConsumePrefix(&text, choice) && absl::ConsumePrefix(&text, ":") &&
+         ParseWhole(text, 0, 999).has_value();
+}
+
 }  // namespace
 
 FlagSet::FlagSet(std::string command, std::string summary, std::string arguments)
@@ -100,7 +107,8 @@ void FlagSet::Choice(absl::string_view name, std::function<void(const std::strin
                      absl::string_view help) {
   const auto check = [name = std::string(name), set = std::move(set),
                       choices](absl::string_view text) {
-    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    const auto chosen = [text](const std::string& choice) { return IsChosen(choice, text); };
+    if (std::none_of(choices.begin(), choices.end(), chosen)) {
       return BadFlag(
           name, text,
           absl::StrCat("must be one of ", absl::StrJoin(choices, ", "), DidYouMean(text, choices)));

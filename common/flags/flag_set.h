@@ -45,6 +45,8 @@ class FlagSet {
   void Text(absl::string_view name, std::string* value, absl::string_view help);
   // May be given again and again.
   void TextList(absl::string_view name, std::vector<std::string>* value, absl::string_view help);
+  // One of `choices`. One that ends with ":N" stands for its beginning with any number up to 999 in the
+  // place of N.
   void Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
               absl::string_view help);
   // As Choice, but --name alone means --name=`alone`.

@@ -113,7 +113,8 @@ absl::Status CheckMemory(const std::string& what, const std::vector<MemoryPart>&
   const auto lacks = [&](int64_t needed, int64_t there, const char* of) {
     return absl::ResourceExhaustedError(
         absl::StrCat(what, ": there is not enough memory. Needed: ", absl::StrJoin(texts, ", "),
-                     ", together ", Megabytes(needed), "; there are ", Megabytes(there), " ", of));
+                     ", together ", Megabytes(needed), "; there are ", Megabytes(there), " ", of,
+                     ", so ", Megabytes(needed - there), " are missing"));
   };
   if (all > free.address_bytes) {
     return lacks(all, free.address_bytes, "left of the limit of addresses (ulimit -v)");

@@ -20,6 +20,8 @@ struct EngineOptions {
   // Of a card's free memory, the share that weights, passes and the cache fill where
   // model.pool_tokens is 0. Engines on a processor ignore it.
   double gpu_memory_utilization = 0.9;
+  // Its number among those that CUDA shows; engines on a processor ignore it.
+  int card = 0;
   // Of the tokenizer. It may have more ids than the model, or fewer: the lower number counts. 0: the
   // model's.
   uint32_t vocabulary_size = 0;
@@ -40,8 +42,9 @@ struct SelfCheck {
 // Errors name the model's or the device's fault; what the flags of EngineOptions cannot mean for this
 // engine is INVALID_ARGUMENT.
 struct EngineFactory {
-  std::string name;     // as --device has it
-  std::string summary;  // in that flag's help
+  std::string name;      // as --device has it
+  std::string summary;   // in that flag's help
+  bool on_card = false;  // --device takes NAME:N, too: EngineOptions::card
   std::function<absl::StatusOr<std::unique_ptr<Engine>>(const EngineOptions& options)> open;
   // All that `open` checks before it reads weights, which takes milliseconds. Returns the bytes of this
   // process that the engine will take. Errors as open's.

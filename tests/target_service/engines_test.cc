@@ -137,7 +137,12 @@ TEST_P(EnginesTest, IsCheckedBeforeItsWeightsAreRead) {
   EXPECT_FALSE(EngineNamed(GetParam()).check(options).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EnginesTest, ::testing::ValuesIn(EngineNames()),
+TEST(EngineNamesTest, ACardMayHaveANumber) {
+  EXPECT_THAT(EngineNames(), ::testing::ElementsAre("cpu", "torch-cpu", "cuda", "cuda:N"));
+  EXPECT_EQ(EngineNamed("cuda:3").name, "cuda");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EnginesTest, ::testing::Values("cpu", "torch-cpu", "cuda"),
                          [](const auto& name) {
                            std::string text = name.param;
                            std::erase(text, '-');

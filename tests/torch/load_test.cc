@@ -115,7 +115,7 @@ class FakeStep final : public Step {
 };
 
 // The fake step does not call them.
-absl::StatusOr<std::unique_ptr<kernels::PassKernels>> LoadKernels() {
+absl::StatusOr<std::unique_ptr<kernels::PassKernels>> LoadKernels(int /*card*/) {
   if (!kernels_load) return absl::FailedPreconditionError("NVRTC is not there");
   return std::make_unique<kernels::HostPassKernels<>>();
 }

@@ -62,10 +62,10 @@ class Faulty final : public LanguageModel {
   std::vector<float> logits_;
 };
 
-std::vector<CheckResult> Check(Fault fault) {
+std::vector<CheckResult> Check(Fault fault, const CheckSize& size = {}) {
   Faulty device(std::move(fault));
   const auto reference = Sound();
-  return CheckModel(device, *reference);
+  return CheckModel(device, *reference, 1e-4, size);
 }
 
 std::vector<std::string> Failed(const std::vector<CheckResult>& results) {
@@ -130,6 +130,31 @@ TEST(SelfCheckTest, EachPlantedFaultIsFound) {
   EXPECT_THAT(Failed(Check(BreaksTrees)), ElementsAre("trees"));
   EXPECT_THAT(Failed(Check(LosesItsWayFarOn(5))), ElementsAre("long"));
   EXPECT_THAT(Failed(Check(SeesPlace)), ::testing::Contains("company"));
+}
+
+// What shows beyond the 40 rows and 300 cells of the quick checks alone.
+TEST(SelfCheckTest, ACardIsCheckedOverSeveralTilesAndPartials) {
+  const CheckSize card = CheckSizeOfCard(/*tile=*/64);
+  const auto sound = Check(NoFault, card);
+  EXPECT_EQ(sound.size(), 8u);
+  EXPECT_THAT(Failed(sound), IsEmpty()) << CheckTable(sound, {});
+  const auto row_of = [](size_t row, size_t least_rows) {
+    return [=](absl::Span<const ForwardPart>, std::vector<float>& logits) {
+      if (logits.size() < least_rows * 97) return;
+      logits[row * 97 + 3] = std::nextafter(logits[row * 97 + 3], 1e9f);
+    };
+  };
+  for (const auto& fault : {row_of(50, 64), row_of(64, 128), row_of(130, 192), row_of(0, 256)}) {
+    EXPECT_THAT(Failed(Check(fault)), IsEmpty());
+    EXPECT_THAT(Failed(Check(fault, card)), ElementsAre("tiles"));
+    Faulty graphs(fault);
+    EXPECT_THAT(std::string(CheckSameBits(graphs, *Sound(), card).message()),
+                HasSubstr("other bits"));
+  }
+  EXPECT_EQ(card.long_text, 1000);
+  const Fault far = LosesItsWayFarOn(5);
+  EXPECT_THAT(Failed(Check(far, {.tile = 0, .long_text = 50})), IsEmpty());
+  EXPECT_THAT(Failed(Check(far, {.tile = 0, .long_text = 70})), ElementsAre("long"));
 }
 
 // A graph that is replayed with the input of an earlier pass.

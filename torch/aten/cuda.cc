@@ -6,31 +6,12 @@
 #include <torch/headeronly/version.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace tandem::torch {
 namespace {
-
-// The driver tells the names of cards; LibTorch's headers without CUDA's do not.
-std::string CardName() {
-  std::error_code error;
-  for (const auto& card : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
-    std::ifstream file(card.path() / "information");
-    std::string line;
-    while (std::getline(file, line)) {
-      const size_t at = line.find("Model:");
-      if (at == std::string::npos) continue;
-      const size_t name = line.find_first_not_of(" \t", at + 6);
-      if (name != std::string::npos) return line.substr(name);
-    }
-  }
-  return "CUDA device";
-}
 
 // Where LibTorch's word of warning is about what we ask for on purpose.
 class Silence final : public c10::WarningHandler {
@@ -40,7 +21,7 @@ class Silence final : public c10::WarningHandler {
 
 }  // namespace
 
-absl::StatusOr<std::string> StartCuda() {
+absl::Status StartCuda(int card) {
   // Before the first handle. One small workspace each leaves cuBLAS no room to split sums.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", /*overwrite=*/1);
   setenv("CUBLASLT_WORKSPACE_SIZE", "1", /*overwrite=*/1);
@@ -51,10 +32,18 @@ absl::StatusOr<std::string> StartCuda() {
                      "` fetches them with all that they require; build libtandem_torch.so with "
                      "-DTANDEM_TORCH_DIR=DIR/torch (docs/gpu.md)"));
   }
-  if (!at::globalContext().hasCUDA() || at::detail::getCUDAHooks().getNumGPUs() == 0) {
+  const int cards = at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0;
+  if (cards == 0) {
     return absl::FailedPreconditionError(
         "LibTorch finds no CUDA device: there is no NVIDIA card, or its driver is missing or too "
         "old for CUDA 13\n  hint: `nvidia-smi` shows card and driver (docs/gpu.md)");
+  }
+  if (card >= cards) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "there is no CUDA device ", card, ": this process sees ", cards, ", of the numbers 0 to ",
+        cards - 1,
+        "\n  hint: `nvidia-smi -L` lists them; CUDA_VISIBLE_DEVICES, and of a MIG card "
+        "the slice that the container was given, decide which are seen"));
   }
   at::Context& context = at::globalContext();
   context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
@@ -65,7 +54,7 @@ absl::StatusOr<std::string> StartCuda() {
     context.setBlasPreferredBackend(at::BlasBackend::Cublaslt);
   }
   context.setAllowTF32CuBLAS(false);
-  return CardName();
+  return absl::OkStatus();
 }
 
 }  // namespace tandem::torch

@@ -1,15 +1,13 @@
 // What a CUDA device needs before the first tensor is on it.
 #pragma once
 
-#include <string>
-
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 
 namespace tandem::torch {
 
-// Loads LibTorch's CUDA half, sets what makes products independent of the batch, and gives the
-// name of the first device ("NVIDIA H200"). Only ATen's operations are used, so no header of CUDA
-// is needed to build this. FAILED_PRECONDITION: what is missing, and how to get it.
-absl::StatusOr<std::string> StartCuda();
+// Loads LibTorch's CUDA half, and sets what makes products independent of the batch. Only ATen's operations
+// are used, so no header of CUDA is needed to build this. FAILED_PRECONDITION: what is missing, and how to
+// get it; or there is no device of this number.
+absl::Status StartCuda(int card);
 
 }  // namespace tandem::torch

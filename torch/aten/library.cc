@@ -50,11 +50,12 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
   if (options.tile == 0) options.tile = cuda ? kCudaTile : kCpuTile;
   std::string name = absl::StrCat("cpu ", at::get_cpu_capability());
   if (cuda) {
-    absl::StatusOr<std::string> card = StartCuda();
-    if (!card.ok()) return card.status();
-    name = *std::move(card);
+    if (absl::Status status = StartCuda(options.card); !status.ok()) return status;
+    name = absl::StrCat("cuda:", options.card);
   }
-  const at::Device device = cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  const at::Device device = cuda
+                                ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.card))
+                                : at::Device(at::kCPU);
   try {
     if (options.type == ComputeType::kInt8 && !Int8SumsAreExact(options.tile, device)) {
       return absl::FailedPreconditionError(

@@ -53,12 +53,14 @@ absl::Status KernelModule::LaunchBytes(const std::string& kernel, const LaunchSh
                                           " blocks failed: ", ErrorText(driver_, result)));
 }
 
-absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Load(const std::string& library) {
+absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Load(int device,
+                                                             const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return NoDriver(library, dlerror());
   DriverFunctions f;
   if (!Find(handle, "cuInit", f.init) || !Find(handle, "cuGetErrorString", f.error_string) ||
       !Find(handle, "cuDeviceGetAttribute", f.device_attribute) ||
+      !Find(handle, "cuDeviceGetName", f.device_name) ||
       !Find(handle, "cuModuleLoadData", f.load_module) ||
       !Find(handle, "cuModuleUnload", f.unload_module) ||
       !Find(handle, "cuModuleGetFunction", f.get_function) ||
@@ -79,7 +81,7 @@ absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Load(const std::string& 
     return NoDriver(library, dlerror());
   }
   if (const int result = f.init(0); result != 0) return NoDriver(library, ErrorText(f, result));
-  return std::make_unique<CudaDriver>(f);
+  return std::make_unique<CudaDriver>(f, device);
 }
 
 absl::Status CudaDriver::Checked(int result, absl::string_view what) const {
@@ -92,29 +94,47 @@ absl::Status CudaDriver::Checked(int result, absl::string_view what) const {
 
 absl::Status CudaDriver::MakeCurrent() {
   if (context_ == nullptr) {
-    TANDEM_RETURN_IF_ERROR(
-        Checked(functions_.retain_context(&context_, 0), "taking the card's context"));
+    TANDEM_RETURN_IF_ERROR(Checked(functions_.retain_context(&context_, device_),
+                                   absl::StrCat("taking the context of CUDA device ", device_)));
   }
   return Checked(functions_.set_context(context_), "setting the card's context");
 }
 
-absl::StatusOr<int64_t> CudaDriver::FreeBytes() const {
+absl::StatusOr<int> CudaDriver::Attribute(int attribute) const {
+  int value = 0;
+  TANDEM_RETURN_IF_ERROR(Checked(functions_.device_attribute(&value, attribute, device_),
+                                 absl::StrCat("asking what CUDA device ", device_, " is")));
+  return value;
+}
+
+absl::StatusOr<CardFacts> CudaDriver::Facts() const {
+  constexpr int kMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+  CardFacts facts;
+  char name[256] = {};
+  TANDEM_RETURN_IF_ERROR(Checked(functions_.device_name(name, sizeof(name) - 1, device_),
+                                 "asking for the card's name"));
+  facts.name = name;
+  TANDEM_ASSIGN_OR_RETURN(facts.multiprocessors, Attribute(kMultiprocessors));
   size_t free = 0, all = 0;
   TANDEM_RETURN_IF_ERROR(
       Checked(functions_.free_memory(&free, &all), "asking for the card's free memory"));
-  return static_cast<int64_t>(free);
+  facts.free_bytes = static_cast<int64_t>(free);
+  return facts;
 }
 
-absl::StatusOr<int> CudaDriver::Architecture(int device) const {
+absl::StatusOr<int> CudaDriver::Architecture() const {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
-  int major = 0, minor = 0;
-  for (const auto& [attribute, value] : {std::pair{kMajor, &major}, std::pair{kMinor, &minor}}) {
-    if (const int result = functions_.device_attribute(value, attribute, device); result != 0) {
-      return absl::InternalError(absl::StrCat("the driver does not say what device ", device,
-                                              " is: ", ErrorText(functions_, result)));
-    }
-  }
+  TANDEM_ASSIGN_OR_RETURN(const int major, Attribute(kMajor));
+  TANDEM_ASSIGN_OR_RETURN(const int minor, Attribute(kMinor));
   return 10 * major + minor;
+}
+
+absl::StatusOr<void*> CudaDriver::MakeEvent() const {
+  constexpr unsigned kBlockingSync = 1;  // CU_EVENT_BLOCKING_SYNC
+  void* event = nullptr;
+  TANDEM_RETURN_IF_ERROR(
+      Checked(functions_.create_event(&event, kBlockingSync), "making an event"));
+  return event;
 }
 
 absl::StatusOr<std::unique_ptr<KernelModule>> CudaDriver::LoadModule(

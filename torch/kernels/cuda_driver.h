@@ -1,6 +1,6 @@
 // CUDA's driver, as far as kernels need it: loading cubins, launching, and what they read and write.
-// It is loaded when it is asked for; nothing here is linked to CUDA. The context is the first
-// device's primary one, which LibTorch uses, too; it is current on each thread that calls.
+// It is loaded when it is asked for; nothing here is linked to CUDA. The context is the device's
+// primary one, which LibTorch uses, too; it is current on each thread that calls.
 //
 // Thread safety: one thread at a time, the device's.
 #pragma once
@@ -23,6 +23,7 @@ struct DriverFunctions {
   int (*init)(unsigned flags) = nullptr;
   int (*error_string)(int result, const char** text) = nullptr;
   int (*device_attribute)(int* value, int attribute, int device) = nullptr;
+  int (*device_name)(char* name, int bytes, int device) = nullptr;
   int (*load_module)(void** module, const void* image) = nullptr;
   int (*unload_module)(void* module) = nullptr;
   int (*get_function)(void** function, void* module, const char* name) = nullptr;
@@ -81,12 +82,21 @@ class KernelModule {
   const absl::flat_hash_map<std::string, void*> functions_;
 };
 
+// What a device is. Of a MIG slice: the slice's.
+struct CardFacts {
+  std::string name;  // "NVIDIA H200"
+  int multiprocessors = 0;
+  int64_t free_bytes = 0;  // that nobody has taken
+};
+
+// One device, by its number among those that CUDA shows.
 class CudaDriver {
  public:
   // FAILED_PRECONDITION: there is no driver, or no card that it can use.
   static absl::StatusOr<std::unique_ptr<CudaDriver>> Load(
-      const std::string& library = "libcuda.so.1");
-  explicit CudaDriver(const DriverFunctions& functions) : functions_(functions) {}
+      int device, const std::string& library = "libcuda.so.1");
+  explicit CudaDriver(const DriverFunctions& functions, int device = 0)
+      : functions_(functions), device_(device) {}
 
   const DriverFunctions& functions() const { return functions_; }
 
@@ -94,21 +104,27 @@ class CudaDriver {
   // "`what` failed: …".
   absl::Status Checked(int result, absl::string_view what) const;
 
-  // The first device's context becomes that of the calling thread.
+  // The device's context becomes that of the calling thread. INTERNAL: there is no such device.
   absl::Status MakeCurrent();
 
-  // Bytes of the first device that nobody has taken. Its context is current.
-  absl::StatusOr<int64_t> FreeBytes() const;
+  // Its context is current.
+  absl::StatusOr<CardFacts> Facts() const;
 
-  // The compute capability of a device: 90 is 9.0.
-  absl::StatusOr<int> Architecture(int device) const;
+  // The compute capability: 90 is 9.0.
+  absl::StatusOr<int> Architecture() const;
+
+  // An event that a thread sleeps for, where CUDA's default would keep a core busy.
+  absl::StatusOr<void*> MakeEvent() const;
 
   // `kernels`: all that will be launched. INTERNAL: the cubin is not for this card, or lacks one.
   absl::StatusOr<std::unique_ptr<KernelModule>> LoadModule(
       const std::string& cubin, const std::vector<std::string>& kernels) const;
 
  private:
+  absl::StatusOr<int> Attribute(int attribute) const;
+
   const DriverFunctions functions_;
+  const int device_;
   void* context_ = nullptr;
 };
 

@@ -65,8 +65,7 @@ JudgeFlight::~JudgeFlight() {
 absl::Status JudgeFlight::MakeEvents() {
   for (void** event : {&begin_, &end_}) {
     if (*event != nullptr) continue;
-    TANDEM_RETURN_IF_ERROR(judge_.driver_->Checked(
-        judge_.driver_->functions().create_event(event, /*flags=*/0), "making an event"));
+    TANDEM_ASSIGN_OR_RETURN(*event, judge_.driver_->MakeEvent());
   }
   return absl::OkStatus();
 }

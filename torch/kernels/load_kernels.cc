@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<KernelModule>> LoadKernels(const CudaDriver& driv
                                                           absl::string_view unit) {
   for (const KernelProgram& program : KernelPrograms()) {
     if (program.source.name != unit) continue;
-    TANDEM_ASSIGN_OR_RETURN(const int architecture, driver.Architecture(0));
+    TANDEM_ASSIGN_OR_RETURN(const int architecture, driver.Architecture());
     TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<NvrtcCompiler> compiler, NvrtcCompiler::Load());
     const CubinCache cache(CubinCache::DefaultFolder());
     TANDEM_ASSIGN_OR_RETURN(const std::string cubin,

@@ -51,8 +51,8 @@ class CardKernels final : public PassKernels {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels() {
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDriver> driver, CudaDriver::Load());
+absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels(int card) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDriver> driver, CudaDriver::Load(card));
   TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<KernelModule> attention,
                           LoadKernels(*driver, "torch/kernels/attention.cu"));

@@ -44,8 +44,8 @@ class PassKernels {
   virtual absl::Status Scale(const ScaleArguments& arguments, uint32_t rows, void* stream) = 0;
 };
 
-// On the first CUDA device, compiled for it where they are not in the cache of cubins. Errors of
+// On CUDA device `card`, compiled for it where they are not in the cache of cubins. Errors of
 // CudaDriver and LoadKernels.
-absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels();
+absl::StatusOr<std::unique_ptr<PassKernels>> LoadPassKernels(int card);
 
 }  // namespace tandem::kernels

@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 8;
+inline constexpr uint32_t kInterfaceVersion = 9;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -43,6 +43,7 @@ enum class Attention {
 
 struct StepOptions {
   std::string device = "cpu";  // or "cuda"
+  int card = 0;                // of "cuda": its number among those that CUDA shows
   ComputeType type = ComputeType::kFloat32;
   // Of int8: what matrices are held as that the file does not have in int8. Absent: as int8, too.
   std::optional<ComputeType> others;
@@ -65,7 +66,7 @@ struct StepOptions {
 };
 
 struct StepInfo {
-  std::string device;  // as people call it: "cpu AVX512", "NVIDIA H200"
+  std::string device;  // "cpu AVX512", "cuda:0"
   int tile = 0;
   int64_t weight_bytes = 0;  // held on the device
   // What runs on the device runs in the order of this stream (a CUstream); Run returns before it

@@ -18,8 +18,10 @@ namespace {
 constexpr char kOnDevice[] = "judge-kernel";
 constexpr char kOnHost[] = "judge-host";
 
-absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> LoadJudge(uint32_t vocabulary_size) {
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::CudaDriver> driver, kernels::CudaDriver::Load());
+absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> LoadJudge(int card,
+                                                                uint32_t vocabulary_size) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::CudaDriver> driver,
+                          kernels::CudaDriver::Load(card));
   TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::KernelModule> judge,
                           kernels::LoadKernels(*driver, "torch/kernels/judge.cu"));
@@ -38,6 +40,7 @@ torch::LoadOptions ForTorch(const EngineOptions& options, const std::string& dev
   torch::LoadOptions torch;
   torch.model = options.model;
   torch.device = device;
+  torch.card = options.card;
   torch.gpu_memory_utilization = options.gpu_memory_utilization;
   return torch;
 }
@@ -46,7 +49,8 @@ absl::StatusOr<SelfCheck> CheckOf(const torch::LoadOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(const torch::DeviceReport report, torch::CheckDevice(options));
   SelfCheck check{.passed = report.all_passed, .text = report.table};
   if (options.device == torch::kCuda && report.vocabulary_size > 0) {
-    const absl::Status judge = CheckedJudge(LoadJudge, report.vocabulary_size).status();
+    const absl::Status judge =
+        CheckedJudge(JudgeOnCard(options.card), report.vocabulary_size).status();
     absl::StrAppend(&check.text, "judging on the card: ", judge.ok() ? "passed" : judge.ToString(),
                     "\n");
     check.passed = check.passed && judge.ok();
@@ -64,11 +68,12 @@ EngineFactory Factory(const std::string& device, const std::string& summary) {
     CpuEngineOptions engine;
     engine.vocabulary_size = options.VocabularyOf(*model);
     engine.clock = options.clock;
-    return MakeTorchEngine(engine, std::move(model));
+    return MakeTorchEngine(engine, std::move(model), JudgeOnCard(options.card));
   };
   return {
       .name = device,
       .summary = summary,
+      .on_card = device == torch::kCuda,
       .open = open,
       .check =
           [device](const EngineOptions& options) {
@@ -84,7 +89,13 @@ EngineFactory TorchCpuFactory() {
   return Factory(torch::kTorchCpu, "LibTorch, which libtandem_torch.so brings");
 }
 
-EngineFactory CudaFactory() { return Factory(torch::kCuda, "LibTorch on a card"); }
+EngineFactory CudaFactory() {
+  return Factory(torch::kCuda, "LibTorch on the first card, cuda:N on another");
+}
+
+JudgeSource JudgeOnCard(int card) {
+  return [card](uint32_t vocabulary_size) { return LoadJudge(card, vocabulary_size); };
+}
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeTorchEngine(const CpuEngineOptions& options,
                                                         std::unique_ptr<torch::TorchModel> model,
@@ -94,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeTorchEngine(const CpuEngineOptions& 
   const uint32_t models = model->info().vocabulary_size;
   const uint32_t vocabulary_size = options.vocabulary_size > 0 ? options.vocabulary_size : models;
   if (vocabulary_size <= models) {
-    auto judge = CheckedJudge(judge_source ? judge_source : LoadJudge, vocabulary_size);
+    auto judge = CheckedJudge(judge_source, vocabulary_size);
     if (judge.ok()) {
       auto engine = std::make_unique<TorchEngine>(std::move(model), *std::move(judge));
       engine->NamePaths(kOnDevice, switched_off);

@@ -21,12 +21,14 @@ EngineFactory TorchCpuFactory();
 // do EngineInfo::switched_off and numerics_id.
 EngineFactory CudaFactory();
 
-// What both open. `judge_source` loads the judge's kernels; empty: as on the first card. INVALID_ARGUMENT
-// as CpuEngine::Create.
+// Loads the judge's kernels; JudgeOnCard: on CUDA device `card`.
 using JudgeSource =
     std::function<absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(uint32_t vocabulary_size)>;
+JudgeSource JudgeOnCard(int card);
+
+// What both open. INVALID_ARGUMENT as CpuEngine::Create.
 absl::StatusOr<std::unique_ptr<Engine>> MakeTorchEngine(const CpuEngineOptions& options,
                                                         std::unique_ptr<torch::TorchModel> model,
-                                                        const JudgeSource& judge_source = {});
+                                                        const JudgeSource& judge_source);
 
 }  // namespace tandem::target_service

@@ -49,6 +49,23 @@ class FlagSetTest : public ::testing::Test {
   FlagSet flags_{"tandem x", "Does x."};
 };
 
+TEST(ChoiceTest, MayHaveANumber) {
+  std::string device;
+  const auto parsed = [&device](const std::string& text) {
+    FlagSet flags("tandem x", "Does x.");
+    flags.Choice("device", &device, {"cpu", "cuda", "cuda:N"}, "what computes");
+    return flags.Parse({absl::StrCat("--device=", text)});
+  };
+  for (const char* text : {"cpu", "cuda", "cuda:0", "cuda:12"}) {
+    EXPECT_TRUE(parsed(text).ok()) << text;
+    EXPECT_EQ(device, text);
+  }
+  for (const char* text : {"cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cuda1", "cpu:1", "cuda:N"}) {
+    EXPECT_THAT(std::string(parsed(text).message()), HasSubstr("must be one of cpu, cuda, cuda:N"))
+        << text;
+  }
+}
+
 TEST_F(FlagSetTest, BothFormsAndRepetition) {
   ASSERT_TRUE(Parse({"--text=a=b", "--stop", "--x", "--stop=", "--choice", "b", "--number=16",
                      "--real=0.5", "--duration=1m30s", "--on"})

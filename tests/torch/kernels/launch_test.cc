@@ -26,6 +26,7 @@ struct Recorder {
   int modules = 0;
   int launches_left = 1000;  // before one fails
   void* stream = nullptr;
+  unsigned event_flags = 0;
 };
 Recorder recorder;
 
@@ -41,7 +42,21 @@ DriverFunctions Fake() {
   };
   f.device_attribute = [](int* value, int attribute, int device) {
     if (device != 0) return kFailure;
-    *value = attribute == 75 ? 8 : 9;
+    *value = attribute == 75 ? 8 : attribute == 76 ? 9 : 132;
+    return 0;
+  };
+  f.device_name = [](char* name, int bytes, int device) {
+    std::strncpy(name, "NVIDIA H200", static_cast<size_t>(bytes));
+    return device == 0 ? 0 : kFailure;
+  };
+  f.free_memory = [](size_t* free, size_t* all) {
+    *free = 5 << 20;
+    *all = 9 << 20;
+    return 0;
+  };
+  f.create_event = [](void** event, unsigned flags) {
+    recorder.event_flags = flags;
+    *event = &recorder;
     return 0;
   };
   f.load_module = [](void** module, const void* image) {
@@ -208,13 +223,25 @@ TEST_F(LaunchTest, ModulesAreGivenBack) {
 }
 
 TEST_F(LaunchTest, TheDriverSaysWhatADeviceIs) {
-  EXPECT_EQ(*driver_.Architecture(0), 89);
-  EXPECT_EQ(driver_.Architecture(1).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(*driver_.Architecture(), 89);
+  const absl::StatusOr<CardFacts> facts = driver_.Facts();
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->name, "NVIDIA H200");
+  EXPECT_EQ(facts->multiprocessors, 132);
+  EXPECT_EQ(facts->free_bytes, 5 << 20);
+  const CudaDriver another(Fake(), /*device=*/1);
+  EXPECT_EQ(another.Architecture().status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(another.Architecture().status().message(), HasSubstr("CUDA device 1"));
+}
+
+TEST_F(LaunchTest, ThreadsSleepUntilAnEvent) {
+  ASSERT_TRUE(driver_.MakeEvent().ok());
+  EXPECT_EQ(recorder.event_flags, 1u) << "CU_EVENT_BLOCKING_SYNC";
 }
 
 TEST(CudaDriverLoad, OneErrorSaysWhatIsMissing) {
   for (const char* library : {"/nowhere/libcuda.so.1", "libm.so.6"}) {
-    const auto driver = CudaDriver::Load(library);
+    const auto driver = CudaDriver::Load(/*device=*/0, library);
     EXPECT_EQ(driver.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(driver.status().message(), HasSubstr(library));
     EXPECT_THAT(driver.status().message(), HasSubstr("install the driver"));
