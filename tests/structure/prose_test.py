@@ -20,7 +20,7 @@ FLAWS = {
     "IsNot": "A late block is no block.",
     "NoDraft": "The time beside none.",
     "Ours": "A kernel of ours computes it.",
-    "Per": "It writes 100 tokens a second.",
+    "Per": "It writes 100 tokens a\nsecond.",
     "Required": "A token is needed.",
     "Throughput": "The most tokens a time.",
     "Who": "Operations, for who runs Tandem.",
