@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,10 +80,11 @@ double NoiseFor(double alpha) {
 }
 
 struct Way {
-  uint32_t draft_tokens = 0;
+  std::optional<uint32_t> draft_tokens = 0;  // absent: auto
   uint32_t prepare = 0;
   double predicted = 1;  // of plain decoding
 };
+constexpr int kWays = 4;
 
 double RowShare(int outcomes) {
   return outcomes < 2 ? 0 : (DraftRows()(outcomes) - 1) / (outcomes - 1);
@@ -143,19 +145,21 @@ void Measure(const Cell& cell, double noise, double alpha, const std::vector<dou
     };
   }
   InProcessCluster cluster(std::move(options));
-  const Way ways[] = {Way{}, Best(cell, alpha, ranks, {0}),
-                      Best(cell, alpha, ranks, {1, 2, 4, 8, 16})};
-  std::vector<double> ratios[3];
+  const Way lockstep = Best(cell, alpha, ranks, {0});
+  const Way prepared = Best(cell, alpha, ranks, {1, 2, 4, 8, 16});
+  const Way ways[kWays] = {Way{}, lockstep, prepared, Way{std::nullopt, 16, prepared.predicted}};
+  std::vector<double> ratios[kWays];
   Counts counts;
   for (int turn = -1; turn < turns; ++turn) {
-    double rates[3];
+    double rates[kWays];
     std::vector<std::vector<uint32_t>> ids;
-    for (int w = 0; w < 3; ++w) {
+    for (int w = 0; w < kWays; ++w) {
       std::vector<v1::GenerateRequest> requests;
       for (int i = 0; i < at_once; ++i) {
         const uint32_t seed = (turn + 2) * 1000 + i * 10;
-        v1::GenerateRequest& request = requests.emplace_back(
-            GreedyRequest({seed % 4000, seed % 3989, seed % 3967}, kOutput, ways[w].draft_tokens));
+        v1::GenerateRequest& request = requests.emplace_back(GreedyRequest(
+            {seed % 4000, seed % 3989, seed % 3967}, kOutput, ways[w].draft_tokens.value_or(0)));
+        if (!ways[w].draft_tokens.has_value()) request.mutable_speculation()->set_auto_(true);
         request.mutable_stop()->set_ignore_eos(true);
         request.mutable_speculation()->set_prepare(ways[w].prepare);
       }
@@ -170,7 +174,7 @@ void Measure(const Cell& cell, double noise, double alpha, const std::vector<dou
         const v1::Timing& timing = reply.last.timing();
         tokens +=
             (kOutput - 1) * 1e3 / static_cast<double>(timing.total_us() - timing.first_token_us());
-        if (w < 2 || turn < 0) continue;
+        if (w != 2 || turn < 0) continue;
         for (const v1::CausedRounds& one : reply.record().prepared_rounds()) {
           if (one.cause() == "hit") counts.hit += one.rounds();
           if (one.cause() == "miss") counts.miss += one.rounds();
@@ -183,16 +187,21 @@ void Measure(const Cell& cell, double noise, double alpha, const std::vector<dou
       }
       rates[w] = tokens;
     }
-    for (int w = 1; w < 3 && turn >= 0; ++w) ratios[w].push_back(rates[w] / rates[0]);
+    for (int w = 1; w < kWays && turn >= 0; ++w) ratios[w].push_back(rates[w] / rates[0]);
   }
   std::printf("%4g %4g %4g %4g  %.2f", cell.target, cell.draft, cell.round_trip,
               cell.target_round_trip,
               static_cast<double>(counts.accepted) /
                   static_cast<double>(std::max<uint64_t>(counts.accepted + counts.rejected, 1)));
-  for (int w = 1; w < 3; ++w) {
+  for (int w = 1; w < kWays; ++w) {
     const bench::Spread spread = bench::SpreadOf(ratios[w]);
-    std::printf("  | K %u B %2u  %.2f %.2f / %.2f / %.2f", ways[w].draft_tokens, ways[w].prepare,
-                ways[w].predicted, spread.min, spread.median, spread.max);
+    if (ways[w].draft_tokens.has_value()) {
+      std::printf("  | K %u B %2u  %.2f", *ways[w].draft_tokens, ways[w].prepare,
+                  ways[w].predicted);
+    } else {
+      std::printf("  | auto");
+    }
+    std::printf(" %.2f / %.2f / %.2f", spread.min, spread.median, spread.max);
   }
   const double verdicts = std::max<double>(counts.hit + counts.miss + counts.late, 1);
   std::printf("  | hit %.2f miss %.2f late %.2f  wait %.1f ms\n", counts.hit / verdicts,

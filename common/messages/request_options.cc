@@ -47,8 +47,8 @@ const RequestOption kOptions[] = {
      "a chain ends behind the candidate at which the chance that all so far are accepted is below "
      "it; 0 = none does; rules greedy and coupled; when absent --draft-tokens=auto chooses it"},
     {"speculation.prepare", {0, 16}, "prepare", "tandem.prepare",
-     "outcomes of a round for which the draft prepares the next block while the target verifies; 0 = none; "
-     "rules greedy and coupled, chains alone. Default: 0"},
+     "outcomes of a round for which the draft prepares the next block while the target verifies; with length "
+     "policy auto at most so many, as pays; 0 = none; rules greedy and coupled, chains alone. Default: 0"},
     {"speculation.drafter", {}, "drafter", "tandem.drafter",
      "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
      "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all of them: "

@@ -33,16 +33,18 @@ absl::Span<const double> MeasuredRanks() {
   return kRanks;
 }
 
-double WaitForBlock(const Preparing& draft, int draft_tokens, int outcomes, double hits,
+double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,
                     double verify) {
-  TANDEM_CHECK(draft_tokens >= 1 && outcomes >= 0) << draft_tokens << ", " << outcomes;
+  TANDEM_CHECK(draft_tokens > 0 && outcomes >= 0) << draft_tokens << ", " << outcomes;
   TANDEM_CHECK(hits >= 0 && hits <= 1) << "hits " << hits;
   const double asked = draft.round_trip + draft_tokens * draft.draft_token;
   if (outcomes == 0) return asked;
-  const double prepared =
-      draft.round_trip + draft.draft_token * (1 + draft_tokens * (1 + draft.row * (outcomes - 1)));
-  const double late = prepared <= verify ? 0 : draft.round_trip + prepared - verify;
-  return hits * std::min(late, asked) + (1 - hits) * asked;
+  const double pass = draft.draft_token * (1 + draft.row * (outcomes - 1));
+  const double prepared = draft.round_trip + draft.draft_token + draft_tokens * pass;
+  if (prepared <= verify) return (1 - hits) * asked;
+  const double miss = asked + pass / 2;
+  const double late = std::min(std::max(draft.round_trip, prepared - verify), miss);
+  return hits * late + (1 - hits) * miss;
 }
 
 }  // namespace tandem::theory

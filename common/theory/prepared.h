@@ -30,13 +30,15 @@ struct Preparing {
   double row = 0;          // what each further row adds to it, as a share of draft_token
 };
 
-// From a verdict to the next Step, on average, if a share `hits` of the verdicts finds its block prepared. `verify`: from a
+// From a verdict to the next Step, on average, for blocks of so many draft tokens (a mean, above 0), if a share `hits` of the verdicts finds its block prepared. `verify`: from a
 // Step to its verdict.
 //
 //   prepared after  P = round trip + draft token (1 + K (1 + row (B - 1)))
-//   hit             0 where P <= verify; else round trip + P - verify: the draft hears the outcome, and goes on with it
-//   miss            round trip + K draft token, as without
-double WaitForBlock(const Preparing& draft, int draft_tokens, int outcomes, double hits,
+//   hit             0 where P <= verify; else max(round trip, P - verify): the draft is asked, and goes on with what it has
+//   miss            round trip + K draft token, as without; and half a pass, where P > verify: the draft is in one
+//
+// A hit that is late waits no longer than a miss.
+double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,
                     double verify);
 
 }  // namespace tandem::theory

@@ -60,18 +60,33 @@ std::optional<Drafted> Drafting::TakePrepared(const DraftLink::Wanted& wanted) {
   return Drafted{std::move(taken.block), std::nullopt};
 }
 
+void Drafting::Record(RoundRecord& round) const {
+  round.prepared = prepared_use_;
+  if (prepared_use_ == PreparedUse::kNone) return;
+  round.prepared_tokens = asked_.max_draft_tokens;
+  round.prepared_outcomes = asked_.max_outcomes;
+  round.verified_in = decided_at_ - submitted_at_;
+  round.prepared_in = prepared_in_;
+}
+
 void Drafting::Submitted(const CandidateTree& block) {
+  submitted_at_ = clock_.Now();
+  prepared_in_.reset();
   prepared_.Begin(block.id, committed_.size());
   link_.Submitted(block);
 }
 
 void Drafting::Decided(const BlockOutcome& outcome) {
+  decided_at_ = clock_.Now();
   prepared_.Decided(outcome);
   link_.Decided(outcome);
 }
 
 void Drafting::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
-  if (attempt == link_.attempt()) prepared_.Add(std::move(prepared));
+  if (attempt != link_.attempt()) return;
+  if (prepared_.Add(std::move(prepared)) && prepared_.size() == 1) {
+    prepared_in_ = clock_.Now() - submitted_at_;
+  }
 }
 
 // Returns an answer if the draft's context has no room for a candidate although the target's has.

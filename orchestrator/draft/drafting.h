@@ -26,6 +26,7 @@
 #include "orchestrator/request/loop_timers.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_observer.h"
+#include "orchestrator/request/round_record.h"
 
 namespace tandem::orchestrator {
 
@@ -61,8 +62,8 @@ class Drafting {
 
   // `block` goes to verification, after the committed tokens.
   void Submitted(const CandidateTree& block);
-  // Whether the last block that was asked for had been prepared.
-  PreparedUse prepared() const { return prepared_use_; }
+  // Notes in the record whether the last block that was asked for had been prepared.
+  void Record(RoundRecord& round) const;
   // The target took the block as none. The draft is opened again after a while.
   void Refused();
   // Notes how the block was decided. The next Advance carries it.
@@ -80,6 +81,7 @@ class Drafting {
   uint32_t max_nodes() const { return link_.limits().max_nodes; }
   // It can end chains by its confidence; false, too, where that is not known.
   bool ends_by_confidence() const { return link_.limits().ends_by_confidence; }
+  bool prepares() const { return link_.limits().prepares; }  // likewise
   bool is_known() const { return link_.was_opened(); }
 
  private:
@@ -99,6 +101,8 @@ class Drafting {
   DraftLink link_;
   PreparedBlocks prepared_;  // by the link's present attempt
   PreparedUse prepared_use_ = PreparedUse::kNone;
+  concurrency::Instant submitted_at_, decided_at_;  // the block that blocks are prepared behind
+  std::optional<absl::Duration> prepared_in_;       // the first of them, after that
   bool waiting_ = false;
   base::DraftAttempt late_attempt_{};  // that a round waited for in vain to be opened
   double patience_ = 1;                // share of the wait that is granted

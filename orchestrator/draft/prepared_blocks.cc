@@ -13,16 +13,17 @@ void PreparedBlocks::Begin(base::BlockId base, uint32_t committed) {
   committed_ = committed;
 }
 
-void PreparedBlocks::Add(PreparedBlock prepared) {
-  if (prepared.base != base_ || blocks_.size() >= kMaxOutcomes) return;
+bool PreparedBlocks::Add(PreparedBlock prepared) {
+  if (prepared.base != base_ || blocks_.size() >= kMaxOutcomes) return false;
   const CandidateTree& block = prepared.block;
   const bool serves = !block.empty() && block.is_chain() && block.q.empty() &&
                       block.size() <= messages::kMaxDraftTokens && block.id != base::BlockId();
-  if (!serves) return;
+  if (!serves) return false;
   const bool known = std::any_of(blocks_.begin(), blocks_.end(), [&](const PreparedBlock& other) {
     return other.node == prepared.node && other.next_token == prepared.next_token;
   });
   if (!known) blocks_.push_back(std::move(prepared));
+  return !known;
 }
 
 PreparedBlocks::Taken PreparedBlocks::Take(uint32_t committed) {

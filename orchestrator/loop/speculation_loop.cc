@@ -36,7 +36,7 @@ void SpeculationLoop::BeginRound() {
   stage_began_ = now;
   drafting_.EnsureOpen();
   std::optional<Drafted> at_once = drafting_.Ask(BlockWanted(wanted), DraftWait());
-  round_.prepared = drafting_.prepared();
+  drafting_.Record(round_);
   if (at_once.has_value()) {
     return Verify(*std::move(at_once), now);  // nothing was waited for
   }
@@ -170,6 +170,7 @@ uint32_t SpeculationLoop::CandidatesWanted() {
               ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
               : 0,
       .ends_by_confidence = drafting_.ends_by_confidence() && request_->prepare == 0,
+      .max_outcomes = drafting_.prepares() || !drafting_.is_known() ? request_->prepare : 0,
       .draft_is_known = drafting_.is_known()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;
@@ -189,7 +190,7 @@ DraftLink::Wanted SpeculationLoop::BlockWanted(uint32_t max_draft_tokens) const 
   return {.max_draft_tokens = max_draft_tokens,
           .max_nodes = std::min(nodes, verification_.max_nodes()),
           .min_confidence = request_->draft_min_confidence.value_or(round_.choice->min_confidence),
-          .max_outcomes = request_->prepare};
+          .max_outcomes = round_.choice->outcomes.value_or(request_->prepare)};
 }
 
 absl::Duration SpeculationLoop::DraftWait() const {

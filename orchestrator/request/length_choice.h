@@ -31,9 +31,11 @@ struct LengthEstimates {
 };
 
 struct LengthChoice {
-  uint32_t tokens = 0;                           // on the longest path
-  uint32_t nodes = 0;                            // of a tree; 0: a chain
-  double min_confidence = 0;                     // ends the block (draft.proto, Shape); 0: does not
+  uint32_t tokens = 0;        // on the longest path
+  uint32_t nodes = 0;         // of a tree; 0: a chain
+  double min_confidence = 0;  // ends the block (draft.proto, Shape); 0: does not
+  std::optional<uint32_t> outcomes =
+      std::nullopt;  // to prepare blocks for; absent: all that the request allows
   std::optional<ZeroCause> zero = std::nullopt;  // only with tokens = 0
   LengthEstimates estimates = {};
   bool trial = false;  // of a probe, while plain decoding is the best

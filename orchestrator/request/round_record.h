@@ -36,6 +36,12 @@ struct RoundRecord {
   // Who was to draft; absent: the request names one drafter or none, or nobody was asked.
   std::optional<DrafterChoice> drafter;
   PreparedUse prepared = PreparedUse::kNone;
+  // Where blocks were to be prepared for it, while the block before was verified:
+  uint32_t prepared_tokens = 0;    // of each at most
+  uint32_t prepared_outcomes = 0;  // at most
+  absl::Duration verified_in;      // from that block's Step to its verdict
+  // From that Step to the first prepared block; absent: there was none in time.
+  std::optional<absl::Duration> prepared_in;
   uint32_t asked_tokens = 0;  // choice->tokens, or fewer where there is no room for them
   uint64_t pass_id = 0;
   uint32_t pass_rows = 0;

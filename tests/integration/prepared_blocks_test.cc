@@ -45,15 +45,18 @@ TEST_P(PreparedBlocks, ChangeNoId) {
   std::vector<v1::GenerateRequest> requests;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     requests.push_back(Request(seed, GetParam(), /*draft_tokens=*/0, /*prepare=*/0));
-    for (const uint32_t prepare : {1, 4, 16})
+    for (const uint32_t prepare : {1, 4, 16}) {
       requests.push_back(Request(seed, GetParam(), 3, prepare));
+    }
+    requests.push_back(Request(seed, GetParam(), 3, 16));
+    requests.back().mutable_speculation()->set_auto_(true);
   }
   const std::vector<Reply> replies = SendAll(cluster_->channel(), requests, 4);
   uint32_t used = 0;
   for (size_t i = 0; i < replies.size(); ++i) {
     SCOPED_TRACE(requests[i].ShortDebugString());
     ASSERT_TRUE(replies[i].status.ok()) << replies[i].status;
-    EXPECT_EQ(replies[i].ids, replies[i / 4 * 4].ids);
+    EXPECT_EQ(replies[i].ids, replies[i / 5 * 5].ids);
     EXPECT_EQ(replies[i].Rounds("draft-stale"), 0u);
     EXPECT_EQ(replies[i].Rounds("draft-invalid"), 0u);
     for (const v1::CausedRounds& one : replies[i].record().prepared_rounds()) {

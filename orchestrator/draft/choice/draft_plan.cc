@@ -18,7 +18,8 @@ std::unique_ptr<LengthPolicy> MakePolicy(const GenerationRequest& request,
           lengths,
           lengths.Group(drafter, request.rule,
                         request.auto_nodes ? std::nullopt : std::optional(request.draft_nodes),
-                        request.shapes_blocks() ? request.draft_min_confidence : 0));
+                        request.shapes_blocks() ? request.draft_min_confidence : 0,
+                        request.prepare > 0));
     case LengthMode::kHeuristic:
       break;
   }

@@ -4,9 +4,10 @@ namespace tandem::orchestrator {
 
 std::shared_ptr<LengthGroup> CommonLength::Group(const std::string& drafter, acceptance::Rule rule,
                                                  std::optional<uint32_t> draft_nodes,
-                                                 std::optional<double> min_confidence) {
+                                                 std::optional<double> min_confidence,
+                                                 bool prepares) {
   concurrency::MutexLock lock(mutex_);
-  const Key key(drafter, rule, draft_nodes, min_confidence);
+  const Key key(drafter, rule, draft_nodes, min_confidence, prepares);
   const auto known = groups_.find(key);
   if (known != groups_.end()) return known->second;
   if (groups_.size() < kMaxGroups) {

@@ -25,10 +25,11 @@ class CommonLength {
 
   // The group of requests with this drafter (as the request names it; may be empty), rule,
   // number of nodes of a tree (0: a chain; absent: the group chooses it), and confidence that ends their blocks
-  // (absent: the group chooses it).
+  // (absent: the group chooses it), and those alone whose draft may prepare blocks, or none of them.
   std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule,
                                      std::optional<uint32_t> draft_nodes = 0,
-                                     std::optional<double> min_confidence = {});
+                                     std::optional<double> min_confidence = {},
+                                     bool prepares = false);
 
   // A sequence begins to be decoded, whatever its policy, and ends.
   void Began() { sequences_.fetch_add(1, std::memory_order_relaxed); }
@@ -38,8 +39,8 @@ class CommonLength {
  private:
   std::atomic<uint32_t> sequences_{0};
   concurrency::Mutex mutex_;
-  using Key =
-      std::tuple<std::string, acceptance::Rule, std::optional<uint32_t>, std::optional<double>>;
+  using Key = std::tuple<std::string, acceptance::Rule, std::optional<uint32_t>,
+                         std::optional<double>, bool>;
   std::map<Key, std::shared_ptr<LengthGroup>> groups_ TANDEM_GUARDED_BY(mutex_);
   std::shared_ptr<LengthGroup> others_ TANDEM_GUARDED_BY(mutex_);
 };

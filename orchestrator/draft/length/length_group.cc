@@ -100,13 +100,31 @@ uint32_t LengthGroup::NearestToAll(uint32_t best, const ByShape& rates, const Ro
   return nearest;
 }
 
+RoundTime LengthGroup::PreparedTimeOf(const LengthInputs& inputs, const RoundParts& parts,
+                                      uint32_t shape) {
+  const auto pass_time = [&](double rows)
+                             TANDEM_REQUIRES(mutex_) { return PassSeconds(inputs, rows); };
+  RoundTime best = TimeOf(parts, pass_time, shape);
+  outcomes_[shape] = 0;
+  if (shape == 0 || !IsChain(shape) || parts.decoding.sequences > kMaxPreparing) return best;
+  for (const uint32_t outcomes : PreparingEstimate::kOutcomes) {
+    if (outcomes > inputs.max_outcomes) break;
+    const double hits = preparing_.Hits(acceptance_.alpha(), shape, outcomes);
+    const RoundTime time = TimeOf(parts, pass_time, shape, {outcomes, hits, preparing_.row()});
+    if (time.time >= (1 - kOutcomesPay) * best.time) continue;
+    best = time;
+    outcomes_[shape] = outcomes;
+  }
+  return best;
+}
+
 void LengthGroup::Decide(const LengthInputs& inputs) {
   const auto pass_time = [&](double rows)
                              TANDEM_REQUIRES(mutex_) { return PassSeconds(inputs, rows); };
   AcceptanceEstimate::Expected expected = acceptance_.Expect(chain_);
   const RoundParts parts = PartsOf(inputs, expected.drafted);
   for (uint32_t shape = 0; shape < kShapes; ++shape) {
-    times_[shape] = TimeOf(parts, pass_time, shape);
+    times_[shape] = PreparedTimeOf(inputs, parts, shape);
   }
   ByShape rates{};
   uint32_t best = 0;
@@ -178,6 +196,7 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
   // Where a peer has changed the best one may not be to be had. The next decision takes another.
   choice.tokens = std::min(shape.tokens, inputs.max_draft_tokens);
   choice.nodes = std::min(shape.nodes, inputs.max_nodes);
+  choice.outcomes = outcomes_[chosen];
   choice.trial = probes;
   choice.min_confidence = shape.min_confidence;
   choice.estimates = estimates_;
@@ -202,6 +221,11 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (reads && round.cause == PlainCause::kDraftLate) return;
   concurrency::MutexLock lock(mutex_);
   const double aside = absl::ToDoubleSeconds(round.stages.network + round.stages.own);
+  const bool asked = round.prepared != PreparedUse::kHit;
+  // A block that was late goes on with what was prepared of it, and takes less time.
+  const bool drafted_anew = asked && round.prepared != PreparedUse::kLate;
+  preparing_.Observe(round, acceptance_.alpha(), draft_.weight > 0 ? draft_.PerToken() : 0,
+                     std::max(0.0, draft_network_));
   if (round.asked_tokens == 0) {
     Average(aside, kWeight, target_network_);
   } else {
@@ -209,8 +233,14 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     acceptance_.Observe(sequence.shape, round.asked_tokens, came, round.accepted_tokens);
     if (reads) return;
     if (!round.cause.has_value()) {
-      if (!round.tree) draft_.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
-      Average(std::max(0.0, aside - std::max(0.0, target_network_)), kWeight, draft_network_);
+      if (!round.tree && drafted_anew) {
+        draft_.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
+      } else if (round.prepared == PreparedUse::kLate) {
+        draft_.Add(round.length(), round.length() * preparing_.DraftToken(round));
+      }
+      if (asked) {
+        Average(std::max(0.0, aside - std::max(0.0, target_network_)), kWeight, draft_network_);
+      }
     }
   }
   Average(absl::ToDoubleSeconds(round.stages.device), kWeight, pass_);

@@ -22,6 +22,7 @@
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/length/acceptance_estimate.h"
 #include "orchestrator/draft/length/policy.h"
+#include "orchestrator/draft/length/preparing_estimate.h"
 #include "orchestrator/draft/length/round_model.h"
 
 namespace tandem::orchestrator {
@@ -58,6 +59,8 @@ class LengthGroup {
   static constexpr uint32_t kProbeRounds = 9;
   static constexpr double kMargin = 0.01;  // that a draft must win, for it costs others' time, too
   static constexpr double kNearlyAsGood = 0.03;  // of the rate
+  static constexpr double kOutcomesPay = 0.02;   // of a round's time, that more outcomes must win
+  static constexpr uint32_t kMaxPreparing = 8;   // sequences, beyond which no draft prepares
   // Of a round's rows. Where one of two sequences drafts a token, they are not about as much.
   static constexpr double kAboutAsMuch = 0.24;
   // Decisions for plain decoding to the first probe, per share of a round that it loses; doubles.
@@ -85,6 +88,9 @@ class LengthGroup {
   void Decide(const LengthInputs& inputs) TANDEM_REQUIRES(mutex_);
   RoundParts PartsOf(const LengthInputs& inputs, const ByShape& drafted) const
       TANDEM_REQUIRES(mutex_);
+  // With as many outcomes as pay.
+  RoundTime PreparedTimeOf(const LengthInputs& inputs, const RoundParts& parts, uint32_t shape)
+      TANDEM_REQUIRES(mutex_);
   uint32_t NearestToAll(uint32_t best, const ByShape& rates, const RoundParts& parts)
       TANDEM_REQUIRES(mutex_);
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
@@ -103,9 +109,11 @@ class LengthGroup {
   uint32_t max_nodes_ TANDEM_GUARDED_BY(mutex_) = 0;  // LengthInputs
   bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;
 
+  PreparingEstimate preparing_ TANDEM_GUARDED_BY(mutex_);
   std::array<Correction, kShapes> corrections_ TANDEM_GUARDED_BY(mutex_){};
   // Of the last decision.
   std::array<RoundTime, kShapes> times_ TANDEM_GUARDED_BY(mutex_){};
+  std::array<uint32_t, kShapes> outcomes_ TANDEM_GUARDED_BY(mutex_){};
   std::array<bool, kShapes> shared_ TANDEM_GUARDED_BY(mutex_){};  // others draft about as much
   std::optional<uint32_t> best_ TANDEM_GUARDED_BY(mutex_);
   uint32_t chain_ TANDEM_GUARDED_BY(mutex_) = 4;  // the best one; 4 before anything was measured

@@ -27,7 +27,9 @@ struct LengthInputs {
   // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0: chains alone.
   uint32_t max_nodes = 0;
   bool ends_by_confidence = false;  // the draft can end a chain where it is in doubt
-  bool draft_is_known = true;       // else max_nodes and ends_by_confidence say nothing of it yet
+  // Outcomes for which the draft may prepare blocks; 0: it does not.
+  uint32_t max_outcomes = 0;
+  bool draft_is_known = true;  // else max_nodes and ends_by_confidence say nothing of it yet
 };
 
 class LengthPolicy {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/theory/prepared.h"
+
 namespace tandem::orchestrator {
 namespace {
 
@@ -22,19 +24,24 @@ bool Pays(const RoundParts& parts, PassTime pass_time, const ByShape& tokens) {
 
 }  // namespace
 
-RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape) {
+RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape,
+                 const PreparedShare& prepared) {
   const DecodingLoad& target = parts.decoding;
   const double n = std::max(target.sequences, 1u);
   const double rows = parts.drafted[shape] + 1;
   double aside = parts.target_network;
-  if (shape > 0) {
-    const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
-    aside += parts.draft_fixed + tokens * parts.draft_token + parts.draft_network;
-  }
   double share = 1;
   if (target.pass_rows > 0) {
     const double taken = std::max<double>(target.pass_rows, target.pass_sequences * rows);
     share = std::min(1.0, taken / (n * rows));
+  }
+  if (shape > 0) {
+    const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
+    const theory::Preparing draft{parts.draft_fixed + parts.draft_network, parts.draft_token,
+                                  prepared.row};
+    aside += theory::WaitForBlock(
+        draft, std::max(tokens, 1e-3), static_cast<int>(prepared.outcomes * target.sequences),
+        prepared.hits, parts.target_network + pass_time(share * n * rows));
   }
   const bool gathered = n < 2 || aside <= kGathered * pass_time(share * n * rows);
   if (!gathered) share = std::min(share, 1 / kGroups);

@@ -22,6 +22,13 @@ struct RoundParts {
   ByShape drafted{};          // draft tokens that come
 };
 
+// For blocks prepared in advance (common/theory/prepared.h).
+struct PreparedShare {
+  uint32_t outcomes = 0;  // 0: none are prepared
+  double hits = 0;        // of the verdicts that find their block
+  double row = 0;         // what each further row adds to a draft pass, as a share of it
+};
+
 struct RoundTime {
   double time = 0;
   // The target's next pass waits for the sequence (target_service/passes/gathering.h), so all share a pass.
@@ -35,8 +42,10 @@ struct RoundTime {
 //   time  max(aside + pass(share n r), pass(share n r) / share)
 //
 // A chain takes the draft's time of a token for each that comes. A tree takes it for each token of its longest path: its
-// draft has a pass per level.
-RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape);
+// draft has a pass per level. Of a chain whose block is prepared the wait for it is theory::WaitForBlock, with the rows of all
+// n sequences in the draft's passes.
+RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape,
+                 const PreparedShare& prepared = {});
 
 // Why no draft is the best, by the same model: would a draft that took no time pay, and for the only sequence?
 ZeroCause WhyZero(const RoundParts& parts, PassTime pass_time, const ByShape& tokens);

@@ -52,9 +52,11 @@ TEST(PreparedTest, WhatIsPreparedInTimeIsNotWaitedFor) {
   const Preparing draft{.round_trip = 1, .draft_token = 2, .row = 0.5};
   // A pass of the last draft token, and K of three rows, which take twice as long.
   EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/15), 0);
-  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/14), 2);  // 1 late, and a round trip
-  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/1), 7);   // not later than on asking
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/14.5), 1);  // late, so it is asked for
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/12), 3);
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 1, /*verify=*/1), 9);  // asked for, after half a pass
   EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 0.5, /*verify=*/15), 3.5);
+  EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 3, 0.5, /*verify=*/12), 6);
   EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 0, 0, /*verify=*/15), 7);
 }
 

@@ -74,7 +74,7 @@ class Options(PromptOptions, total=False):
     length_policy: str  # auto or heuristic; not with a number of draft_tokens
     draft_nodes: int  # of a tree a round, under rules greedy and coupled; 0: a chain; absent: with auto as it pays
     draft_min_confidence: float  # 0 to 1, under the same rules: how likely the drafter must think a chain to go on
-    prepare: int  # outcomes of a round, 0 to 16, under the same rules: the draft prepares the next block for them
+    prepare: int  # 0 to 16, same rules: outcomes that the draft prepares the next block for; with auto at most
     drafter: Union[str, Sequence[str]]  # a name; several, or "auto": the best one for each text
     proposal: str  # sampled or greedy
     draft_temperature: float

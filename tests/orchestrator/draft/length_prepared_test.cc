@@ -1,0 +1,159 @@
+// How many outcomes the policy "auto" has blocks prepared for: rounds of a target and a draft that take the times of
+// common/theory/prepared.h.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "common/theory/prepared.h"
+#include "common/theory/speedup.h"
+#include "orchestrator/draft/length/auto.h"
+
+namespace tandem::orchestrator::length_prepared_test {
+namespace {
+
+struct Setting {
+  double target = 7e-3, draft = 3e-3, network = 0.5e-3;  // seconds
+  double row = 0.1;                                      // theory::Preparing
+  double alpha = 0.75;
+  uint32_t sequences = 1;
+  uint32_t max_outcomes = 16;
+};
+
+class Rounds {
+ public:
+  explicit Rounds(const Setting& setting)
+      : setting_(setting),
+        policy_(common_, common_.Group("", acceptance::Rule::kGreedy, 0, 0, /*prepares=*/true)) {
+    common_.Began();
+  }
+
+  // Tokens per second of so many rounds, as a multiple of plain decoding.
+  double Speed(int rounds) {
+    double seconds = 0, tokens = 0;
+    outcomes_ = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const RoundRecord round = Next();
+      policy_.Observe(round);
+      seconds += absl::ToDoubleSeconds(round.decided - round.began);
+      tokens += round.tokens;
+      outcomes_ += round.choice->outcomes.value_or(0);
+    }
+    outcomes_ /= rounds;
+    return tokens / seconds * setting_.target;
+  }
+  // A round, of the last Speed.
+  double outcomes() const { return outcomes_; }
+
+ private:
+  RoundRecord Next() {
+    const auto pass_time = [this](uint32_t rows) {
+      return absl::Seconds(setting_.target * (1 + 0.02 * (rows - 1)));
+    };
+    LengthInputs inputs{.pass_time = pass_time,
+                        .decoding = {.sequences = setting_.sequences},
+                        .max_outcomes = setting_.max_outcomes};
+    RoundRecord round;
+    round.choice = policy_.Next(inputs);
+    const uint32_t tokens = round.choice->tokens;
+    round.asked_tokens = round.draft_tokens = tokens;
+    while (round.accepted_tokens < tokens && Draw(setting_.alpha)) ++round.accepted_tokens;
+    round.tokens = round.accepted_tokens + 1;
+    round.pass_rows = tokens + 1;
+    round.stages.device = pass_time(tokens + 1);
+    if (tokens == 0) {
+      round.cause = PlainCause::kPolicyZero;
+    } else {
+      GetBlock(round);
+    }
+    round.decided = round.began + round.stages.total();
+    verified_ = absl::ToDoubleSeconds(round.stages.device);
+    asked_tokens_ = tokens;
+    asked_outcomes_ = tokens > 0 ? *round.choice->outcomes : 0;
+    return round;
+  }
+
+  void GetBlock(RoundRecord& round) {
+    const double pass = setting_.draft * (1 + setting_.row * (asked_outcomes_ - 1));
+    const double prepared = setting_.draft + asked_tokens_ * pass;
+    double at_draft = round.asked_tokens * setting_.draft;
+    if (asked_outcomes_ > 0) {
+      round.prepared_tokens = asked_tokens_;
+      round.prepared_outcomes = asked_outcomes_;
+      round.verified_in = absl::Seconds(verified_);
+      const bool in_time = prepared + setting_.network <= verified_;
+      const bool hit =
+          Draw(theory::HitChance(setting_.alpha, static_cast<int>(asked_tokens_),
+                                 static_cast<int>(asked_outcomes_), theory::MeasuredRanks()));
+      if (in_time) round.prepared_in = absl::Seconds(prepared + setting_.network);
+      round.prepared = !in_time ? PreparedUse::kLate : hit ? PreparedUse::kHit : PreparedUse::kMiss;
+      if (hit && in_time) return;
+      if (!in_time) {
+        const double miss = at_draft + pass / 2;
+        at_draft = hit ? std::clamp(prepared - verified_ - setting_.network, 0.0, miss) : miss;
+      }
+    }
+    round.stages.draft = absl::Seconds(at_draft);
+    round.stages.network = absl::Seconds(setting_.network);
+  }
+
+  bool Draw(double chance) {
+    return std::uniform_real_distribution<double>(0, 1)(random_) < chance;
+  }
+
+  const Setting setting_;
+  std::mt19937 random_{5};
+  CommonLength common_;
+  AutoLength policy_;
+  double verified_ = 0;  // of the round before, as the next two
+  uint32_t asked_tokens_ = 0, asked_outcomes_ = 0;
+  double outcomes_ = 0;
+};
+
+// The best K and B by the formula, rows of 2 % each.
+double Best(const Setting& setting, bool prepares) {
+  double best = 1;
+  for (int k = 1; k <= 16; ++k) {
+    for (const int b : {0, 1, 2, 4, 8, 16}) {
+      if (!prepares && b > 0) continue;
+      const double verify = setting.target * (1 + 0.02 * k);
+      const double hits = theory::HitChance(setting.alpha, k, b, theory::MeasuredRanks());
+      const double wait =
+          theory::WaitForBlock({setting.network, setting.draft, setting.row}, k, b, hits, verify);
+      best = std::max(best,
+                      theory::ExpectedTokens(setting.alpha, k) * setting.target / (verify + wait));
+    }
+  }
+  return best;
+}
+
+TEST(LengthPrepared, ComesNearTheBestOfTheFormulaWhereItPays) {
+  for (const Setting& setting :
+       {Setting{}, Setting{.draft = 1e-3}, Setting{.alpha = 0.6}, Setting{.row = 0.3},
+        Setting{.target = 25e-3, .draft = 5e-3}, Setting{.target = 25e-3, .network = 10e-3}}) {
+    SCOPED_TRACE(testing::Message() << setting.target << ", " << setting.draft << ", "
+                                    << setting.network << ", " << setting.alpha);
+    Rounds rounds(setting);
+    rounds.Speed(500);
+    const double speed = rounds.Speed(3000);
+    EXPECT_GT(speed, 0.9 * Best(setting, /*prepares=*/true));
+    EXPECT_GT(speed, 1.08 * Best(setting, /*prepares=*/false)) << "without";
+    EXPECT_GT(rounds.outcomes(), 0.8);
+  }
+}
+
+TEST(LengthPrepared, PreparesNothingWhereThatDoesNotPay) {
+  for (const Setting& setting :
+       {Setting{.max_outcomes = 0}, Setting{.draft = 0.01e-3, .network = 0.01e-3},
+        Setting{.sequences = 64}, Setting{.draft = 30e-3}}) {
+    SCOPED_TRACE(testing::Message() << setting.draft << ", " << setting.sequences);
+    Rounds rounds(setting);
+    rounds.Speed(500);
+    rounds.Speed(2000);
+    EXPECT_LT(rounds.outcomes(), 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::orchestrator::length_prepared_test
