@@ -30,3 +30,10 @@ def on_files(_files, config):
     pages = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
     paths = pages + sorted({path for page in pages for path in linked(page)})
     return Files([File(str(path.relative_to(ROOT)), str(ROOT), config.site_dir, config.use_directory_urls) for path in paths])
+
+
+def on_page_markdown(markdown, page, config, files):  # pylint: disable=unused-argument
+    """Lists within lists: code hosts take two or three spaces, Python's Markdown wants four. And no blocks of code within."""
+    markdown = re.sub(r"^ {2,3}(?=(?:[-*]|\d+\.) )", "    ", markdown, flags=re.MULTILINE)
+    return re.sub(r"^( {2,3})```.*?^\1```", lambda block: re.sub(rf"^{block[1]}", "", block[0], flags=re.MULTILINE), markdown,
+                  flags=re.DOTALL | re.MULTILINE)
