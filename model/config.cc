@@ -50,7 +50,9 @@ ModelConfig ReadFields(Fields& fields) {
     config.spec.tied_embeddings = fields.Bool("tie_word_embeddings", config.spec.tied_embeddings);
     RefuseUnread(*text);
   }
-  config.int8_weights = ReadQuantization(fields);
+  const Quantization quantization = ReadQuantization(fields);
+  config.int8_weights = quantization.int8;
+  config.packed = quantization.packed;
   RefuseUnread(fields);
   return config;
 }
@@ -86,7 +88,9 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
 }
 
 std::string ModelConfig::Canonical() const {
-  return absl::StrCat(family->name, " ", spec.Canonical());
+  const std::string model = absl::StrCat(family->name, " ", spec.Canonical());
+  if (packed.format == PackedFormat::kNone) return model;
+  return absl::StrCat(model, " packed=", static_cast<int>(packed.format), ",", packed.group);
 }
 
 }  // namespace tandem::model

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/families/family.h"
+#include "model/files/packed_tensor.h"
 #include "model/spec/decoder_spec.h"
 
 namespace tandem::model {
@@ -17,6 +18,7 @@ struct ModelConfig {
   const Family* family = nullptr;  // one of Families(); ReadConfig never leaves it null
   DecoderSpec spec;
   bool int8_weights = false;  // quantization_config says so: compressed-tensors' int-quantized
+  PackedScheme packed;        // so does it of 4-bit integers
   // Of config.json and generation_config.json, each once and below vocabulary_size: all of them end a
   // text.
   std::vector<uint32_t> eos_token_ids;

@@ -119,6 +119,9 @@ class LayerFinder {
       view = finder_.Matrix(stem, out, in);
     }
     if (bias) view.bias = finder_.Bias(stem, out);
+    if (!bias && view.weight != nullptr && view.weight->packed != nullptr) {
+      finder_.AllowZeroBias(stem);
+    }
     return view;
   }
 
@@ -147,8 +150,14 @@ class LayerFinder {
     const size_t row_bytes = view->bytes / view->shape[0];
     DecoderTensors::Owned part{*view, {}};
     part.view.shape[0] = count;
-    part.view.data = static_cast<const char*>(view->data) + first * row_bytes;
     part.view.bytes = count * row_bytes;
+    if (view->packed != nullptr) {
+      auto rows = std::make_shared<PackedTensor>(*view->packed);
+      rows->first += first;
+      part.view.packed = std::move(rows);
+      return Own(std::move(part));
+    }
+    part.view.data = static_cast<const char*>(view->data) + first * row_bytes;
     return Own(std::move(part));
   }
 
@@ -193,15 +202,22 @@ class LayerFinder {
 }  // namespace
 
 absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const TensorNames& names,
-                                           const Checkpoint& checkpoint) {
-  TensorFinder finder(checkpoint, names);
+                                           const Checkpoint& checkpoint, PackedScheme packed) {
+  if (packed.format != PackedFormat::kNone &&
+      (names.transposed || names.fused_qkv == FusedQkv::kByHead)) {
+    return absl::InvalidArgumentError(
+        "quantization_config: packed weights of this family are not supported, because its "
+        "matrices are transposed or mixed; give the model that it was made from");
+  }
+  TensorFinder finder(checkpoint, names, packed);
   DecoderTensors tensors;
   LayerFinder layers(spec, names, finder, tensors);
   LinearView embedding;
   if (spec.tied_embeddings) {
     embedding.weight = finder.Tied(names, {spec.vocabulary_size, spec.hidden_size});
   } else {
-    embedding = finder.Matrix(names.embedding, spec.vocabulary_size, spec.hidden_size);
+    embedding = finder.Matrix(names.embedding, spec.vocabulary_size, spec.hidden_size,
+                              /*may_be_packed=*/false);
   }
   tensors.embedding = embedding.weight;
   if (spec.learned_positions) {
@@ -217,6 +233,9 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
   } else {
     const LinearView output =
         finder.Matrix(finder.Output(names), spec.output_size(), spec.hidden_size);
+    if (output.weight != nullptr && output.weight->packed != nullptr) {
+      finder.AllowZeroBias(finder.Output(names));
+    }
     tensors.output = output.weight;
     tensors.output_scale = output.scale;
     if (spec.draft_vocabulary_size > 0) {
@@ -226,6 +245,7 @@ absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const Tensor
   TANDEM_RETURN_IF_ERROR(finder.Finish(names));
   if (embedding.scale != nullptr) tensors.embedding = layers.Dequantized(embedding);
   tensors.int8 = finder.int8();
+  tensors.packed = finder.TakePacked();
   return tensors;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/files/checkpoint.h"
+#include "model/files/packed_tensor.h"
 #include "model/files/safetensors.h"
 #include "model/spec/decoder_spec.h"
 #include "model/spec/tensor_names.h"
@@ -55,6 +56,8 @@ struct DecoderTensors {
   };
   std::vector<std::shared_ptr<const Owned>> owned;
   int64_t owned_bytes = 0;
+  // Of matrices that the checkpoint has packed: views without data (TensorView::packed).
+  std::vector<std::shared_ptr<const TensorView>> packed;
 };
 
 // INVALID_ARGUMENT: one message with every tensor that is missing, unexpected, of another shape
@@ -64,7 +67,8 @@ struct DecoderTensors {
 // output's: it is here in the type of its scale. Not unexpected are
 // those that `names` ignores, and the output of a tied model where it equals the embedding. A tied
 // model that has the output alone has its embedding there.
+// With `packed`, linear layers may be so, and may have biases of zeros where there should be none.
 absl::StatusOr<DecoderTensors> FindTensors(const DecoderSpec& spec, const TensorNames& names,
-                                           const Checkpoint& checkpoint);
+                                           const Checkpoint& checkpoint, PackedScheme packed = {});
 
 }  // namespace tandem::model

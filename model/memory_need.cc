@@ -56,6 +56,25 @@ int64_t MatrixBytes(Dtype dtype, std::vector<LinearView> parts) {
   return bytes;
 }
 
+// What packed parts of one matrix are unpacked to while it is made.
+int64_t UnpackedBytes(const std::vector<LinearView>& parts) {
+  int64_t bytes = 0;
+  for (const LinearView& part : parts) {
+    const bool packed = part.weight != nullptr && part.weight->packed != nullptr;
+    bytes += packed ? static_cast<int64_t>(part.weight->bytes) : 0;
+  }
+  return bytes;
+}
+
+int64_t LargestUnpacked(const DecoderTensors& tensors) {
+  int64_t largest = UnpackedBytes({LinearView{tensors.output}});
+  for (const LayerTensors& layer : tensors.layers) {
+    largest = std::max({largest, UnpackedBytes({layer.q, layer.k, layer.v}),
+                        UnpackedBytes({layer.gate, layer.up}), UnpackedBytes({layer.down})});
+  }
+  return largest;
+}
+
 }  // namespace
 
 int64_t LayerBytes(const LayerTensors& layer, Dtype dtype) {
@@ -82,7 +101,7 @@ std::vector<process::MemoryPart> MemoryNeed(const DecoderSpec& spec, const Decod
   for (const LayerTensors& layer : tensors.layers) weights += LayerBytes(layer, dtype);
   weights += Bytes(tensors.positions, cpu::WeightType::kFloat32);
   // What a checkpoint mixes or transposes is there twice while it is packed.
-  weights += tensors.owned_bytes;
+  weights += tensors.owned_bytes + LargestUnpacked(tensors);
   // As Activations has them, without the gaps between rows.
   const int64_t extra = (AddsAtOnce(spec) ? 0 : spec.hidden_size) +
                         (spec.gated_mlp && !HasSwiGlu(spec) ? 2 * spec.intermediate_size : 0);

@@ -60,7 +60,8 @@ absl::StatusOr<ModelFiles> ReadModelFiles(
                             ReadSamplingDefaults(directory, &files.unused_fields));
   }
   TANDEM_ASSIGN_OR_RETURN(files.checkpoint, Checkpoint::Open(directory));
-  auto tensors = FindTensors(files.config.spec, files.config.family->tensors, files.checkpoint);
+  auto tensors = FindTensors(files.config.spec, files.config.family->tensors, files.checkpoint,
+                             files.config.packed);
   TANDEM_RETURN_IF_ERROR(In(directory, tensors.status()));
   files.tensors = *std::move(tensors);
   if (files.tensors.int8 != files.config.int8_weights) {
@@ -71,6 +72,12 @@ absl::StatusOr<ModelFiles> ReadModelFiles(
                         "they were made: download the model again, or give the one it was made from"
                       : "quantization_config says int-quantized, and no weight is I8: download the "
                         "model again, or take quantization_config out of config.json"));
+  }
+  if (files.tensors.packed.empty() && files.config.packed.format != PackedFormat::kNone) {
+    return In(directory, absl::InvalidArgumentError(
+                             "quantization_config says that weights are packed, and none is: "
+                             "download the model again, or take quantization_config out of "
+                             "config.json"));
   }
   return files;
 }

@@ -25,6 +25,11 @@ absl::Status CheckLeft(const Offload& offload, const DecoderTensors& tensors, Dt
         "the weights do not fit into memory, and --offload cannot leave them in the file: they lie "
         "there transposed or mixed, as those of GPT-2 and GPT-NeoX do");
   }
+  if (!tensors.packed.empty()) {
+    return absl::InvalidArgumentError(
+        "the weights do not fit into memory, and --offload cannot leave them in the file: they are "
+        "packed there as quantization_config says");
+  }
   bool exact = !offload.output ||
                RoundsNothing(dtype, {LinearView{tensors.output, nullptr, tensors.output_scale}});
   for (size_t i = offload.first_layer; i < tensors.layers.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/cpu/packed_matrix.h"
+#include "model/files/packed_tensor.h"
 #include "model/files/tensor_type.h"
 #include "model/packed_linear.h"
 
@@ -15,9 +16,10 @@ std::vector<double> OutputDistances(const ModelFiles& files) {
   const cpu::SourceType type = SourceTypeOf(output);
   const int64_t rows = output.shape[0], columns = output.shape[1];
   const size_t row_bytes = output.bytes / static_cast<size_t>(rows);
+  const cpu::Buffer unpacked = output.packed == nullptr ? cpu::Buffer() : Unpack(output);
+  const void* const begin = output.packed == nullptr ? output.data : unpacked.data();
   const auto for_each = [&](int64_t row, auto&& use) {
-    const char* const data =
-        static_cast<const char*>(output.data) + static_cast<size_t>(row) * row_bytes;
+    const char* const data = static_cast<const char*>(begin) + static_cast<size_t>(row) * row_bytes;
     const double scale =
         scales == nullptr ? 1 : cpu::ReadValue(scales->data, SourceTypeOf(*scales), row);
     for (int64_t i = 0; i < columns; ++i) use(i, scale * cpu::ReadValue(data, type, i));

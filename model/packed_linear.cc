@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "model/cpu/pack_groups.h"
+#include "model/files/packed_tensor.h"
 #include "model/files/tensor_type.h"
 
 namespace tandem::model {
@@ -25,6 +26,27 @@ SourceRow RowOf(const LinearView& part, int64_t row) {
   return source;
 }
 
+// Parts of a matrix, and of those that are packed the blocks, while it is made.
+class WithData {
+ public:
+  explicit WithData(const std::vector<LinearView>& parts) : parts_(parts) {
+    views_.reserve(parts.size());
+    for (LinearView& part : parts_) {
+      if (part.weight->packed == nullptr) continue;
+      blocks_.push_back(Unpack(*part.weight));
+      TensorView& view = views_.emplace_back(*part.weight);
+      view.data = blocks_.back().data();
+      part.weight = &view;
+    }
+  }
+  const std::vector<LinearView>& parts() const { return parts_; }
+
+ private:
+  std::vector<LinearView> parts_;
+  std::vector<TensorView> views_;
+  std::vector<cpu::Buffer> blocks_;
+};
+
 // Which row of which part an output column is; part below 0: a column of zeros.
 struct Column {
   int part = -1;
@@ -32,9 +54,11 @@ struct Column {
 };
 
 // A matrix in the file keeps `parts` and `column`.
-PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>& parts,
+PackedLinear Pack(int columns, int k, Dtype dtype, const std::vector<LinearView>& given,
                   const std::function<Column(int)>& column, Place place) {
   PackedLinear linear;
+  const WithData with_data(given);
+  const std::vector<LinearView>& parts = with_data.parts();
   const auto row = [parts, column](int c) {
     const Column from = column(c);
     return from.part < 0 ? SourceRow{} : RowOf(parts[from.part], from.row);

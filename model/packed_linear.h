@@ -32,7 +32,7 @@ cpu::WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts);
 bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts);
 
 // Both copy what the views point at. With `place` kFile they copy the biases alone: the views' tensors
-// must stay, and `dtype` must round nothing. The parts have the same number of inputs, and either all
+// must stay, none may be packed, and `dtype` must round nothing. The parts have the same number of inputs, and either all
 // have a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise or all are
 // blocks, which are held by group (cpu/pack_groups.h). Parts
 // of I8 are held as they are, whatever `dtype` says; all are, or none.

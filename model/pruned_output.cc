@@ -150,6 +150,11 @@ absl::Status CheckPrunable(const ModelConfig& config, const base::JsonValue& jso
         "its weights are int8 in the file: prune the model that they were made from, and load the "
         "draft with --dtype=int8");
   }
+  if (config.packed.format != PackedFormat::kNone) {
+    return absl::InvalidArgumentError(
+        "its weights are packed in four bits in the file: prune the model that they were made "
+        "from, and load the draft with --dtype=int4");
+  }
   if (json["text_config"].IsObject()) {
     return absl::InvalidArgumentError(
         "its config.json is a wrapper's (text_config); supported: that of a text model");

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/excerpt.h"
+#include "model/cpu/block_formats.h"
 #include "model/files/tensor_type.h"
 
 namespace tandem::model {
@@ -40,8 +43,9 @@ bool IsIgnored(const TensorNames& names, const std::string& name) {
          std::any_of(names.ignored_prefixes.begin(), names.ignored_prefixes.end(), begins);
 }
 
-TensorFinder::TensorFinder(const Checkpoint& checkpoint, const TensorNames& names)
-    : checkpoint_(checkpoint), prefix_(FindPrefix(names)) {}
+TensorFinder::TensorFinder(const Checkpoint& checkpoint, const TensorNames& names,
+                           PackedScheme packed)
+    : checkpoint_(checkpoint), prefix_(FindPrefix(names)), packed_(packed) {}
 
 const TensorView* TensorFinder::Weight(const std::string& stem, const std::vector<int64_t>& shape) {
   return Find(stem + ".weight", shape);
@@ -51,8 +55,13 @@ const TensorView* TensorFinder::Bias(const std::string& stem, int64_t size) {
   return Find(stem + ".bias", {size});
 }
 
-LinearView TensorFinder::Matrix(const std::string& stem, int64_t out, int64_t in) {
+LinearView TensorFinder::Matrix(const std::string& stem, int64_t out, int64_t in,
+                                bool may_be_packed) {
   LinearView view;
+  if (may_be_packed && packed_.format != PackedFormat::kNone) {
+    view.weight = Packed(stem, out, in);
+    if (view.weight != nullptr) return view;
+  }
   view.weight = Find(stem + ".weight", {out, in}, /*may_be_int8=*/true);
   if (view.weight == nullptr || view.weight->dtype != "I8") return view;
   int8_ = true;
@@ -208,6 +217,113 @@ void TensorFinder::CheckZeroPoint(const std::string& stem) {
   if (std::any_of(bytes, bytes + it->second.bytes, [](char byte) { return byte != 0; })) {
     wrong_.push_back(absl::StrCat(it->first, " is not zero; supported: symmetric quantisation"));
   }
+}
+
+void TensorFinder::AllowZeroBias(const std::string& stem) {
+  const auto it = checkpoint_.tensors().find(Actual(prefix_, stem + ".bias"));
+  if (it == checkpoint_.tensors().end()) return;
+  const char* const bytes = static_cast<const char*>(it->second.data);
+  if (std::all_of(bytes, bytes + it->second.bytes, [](char byte) { return byte == 0; })) {
+    wanted_.insert(it->first);
+  }
+}
+
+// A tensor of a packed matrix. Null: it is missing, or wrong, which is reported.
+const TensorView* TensorFinder::Part(const std::string& name,
+                                     const std::vector<const char*>& dtypes,
+                                     const std::vector<int64_t>& shape, bool required) {
+  const auto it = checkpoint_.tensors().find(name);
+  if (it == checkpoint_.tensors().end()) {
+    if (required) missing_.push_back(absl::StrCat(name, " ", ShapeText(shape)));
+    return nullptr;
+  }
+  wanted_.insert(name);
+  const TensorView& view = it->second;
+  const bool has_type = std::any_of(dtypes.begin(), dtypes.end(),
+                                    [&view](const char* dtype) { return view.dtype == dtype; });
+  if (has_type && view.shape == shape) return &view;
+  wrong_.push_back(absl::StrCat(name, " is ", view.dtype, " ", ShapeText(view.shape),
+                                ", quantization_config and config.json make it ",
+                                absl::StrJoin(dtypes, " or "), " ", ShapeText(shape)));
+  return nullptr;
+}
+
+// Which group each input is of, where a checkpoint says it.
+void TensorFinder::CheckGroups(const std::string& name, int64_t in) {
+  const TensorView* groups = Part(name, {"I32"}, {in}, /*required=*/false);
+  if (groups == nullptr) return;
+  for (int64_t i = 0; i < in; ++i) {
+    int32_t group;
+    std::memcpy(&group, static_cast<const char*>(groups->data) + i * sizeof(group), sizeof(group));
+    if (group == i / packed_.group) continue;
+    wrong_.push_back(absl::StrCat(name, " puts input ", i, " into group ", group,
+                                  "; supported: groups of inputs that are beside each other "
+                                  "(desc_act and actorder off), as in ",
+                                  i / packed_.group));
+    return;
+  }
+}
+
+// compressed-tensors says once more what a matrix is.
+void TensorFinder::CheckShape(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView* view = Part(name, {"I64"}, {2}, /*required=*/false);
+  if (view == nullptr || std::memcmp(view->data, shape.data(), view->bytes) == 0) return;
+  wrong_.push_back(absl::StrCat(name, " is not ", ShapeText(shape), ", which config.json says"));
+}
+
+const TensorView* TensorFinder::Packed(const std::string& stem, int64_t out, int64_t in) {
+  const bool by_output = packed_.format == PackedFormat::kPackQuantized;
+  const bool awq = packed_.format == PackedFormat::kAwq;
+  const std::string base = Actual(prefix_, stem) + ".";
+  const std::string name = base + (by_output ? "weight_packed" : "qweight");
+  if (checkpoint_.tensors().count(name) == 0) return nullptr;
+  wanted_.insert(name);
+  const int64_t group = packed_.group;
+  PackedTensor tensor{packed_, out, in};
+  auto view = std::make_shared<TensorView>();
+  view->shape = {out, in};
+  if (in % group != 0 || (!by_output && out % 8 != 0)) {
+    wrong_.push_back(absl::StrCat(name, ": ", ShapeText({out, in}), " has no whole groups of ",
+                                  group, " inputs", by_output ? "" : " and words of 8 outputs"));
+  }
+  const int64_t groups = in / group, words = (out + 7) / 8;
+  using Shape = std::vector<int64_t>;
+  const TensorView* integers = Part(name, {"I32"},
+                                    by_output ? Shape{out, in / 8}
+                                    : awq     ? Shape{in, words}
+                                              : Shape{in / 8, out},
+                                    /*required=*/true);
+  const std::string zeros_name = base + (by_output ? "weight_zero_point" : "qzeros");
+  const TensorView* zeros =
+      Part(zeros_name, {"I32"}, by_output ? Shape{words, groups} : Shape{groups, words},
+           /*required=*/packed_.has_zeros);
+  const std::string scales_name = base + (by_output ? "weight_scale" : "scales");
+  const TensorView* scales =
+      Part(scales_name, {"F16", "BF16", "F32"}, by_output ? Shape{out, groups} : Shape{groups, out},
+           /*required=*/true);
+  CheckGroups(base + (by_output ? "weight_g_idx" : "g_idx"), in);
+  if (by_output) CheckShape(base + "weight_shape", {out, in});
+  if (integers != nullptr && scales != nullptr && (zeros != nullptr || !packed_.has_zeros)) {
+    tensor.integers = *integers;
+    tensor.scales = *scales;
+    if (zeros != nullptr) tensor.zeros = *zeros;
+    const std::optional<cpu::SourceType> type = BlocksOf(tensor);
+    if (!type.has_value()) {
+      wrong_.push_back(absl::StrCat(zeros_name,
+                                    " has a zero point of 15, which readers of GPTQ "
+                                    "take for 0 or for 16; supported: 0 to 14, or gptq_v2"));
+    } else if (type == cpu::SourceType::kQ4_1F && scales->dtype == "F32") {
+      wrong_.push_back(
+          absl::StrCat(scales_name, " is F32 beside zero points; supported: F16, BF16"));
+    } else {
+      const cpu::BlockShape shape = cpu::BlockShapeOf(*type);
+      view->dtype = BlockName(*type);
+      view->bytes = static_cast<size_t>(out * in / shape.values * shape.bytes);
+    }
+  }
+  view->packed = std::make_shared<const PackedTensor>(std::move(tensor));
+  views_.push_back(std::move(view));
+  return views_.back().get();
 }
 
 }  // namespace tandem::model

@@ -177,8 +177,8 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
   if (model::HasBlocks(files.tensors)) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.model.directory,
-                     ": weights in blocks of a GGUF are for --device=cpu; give the model that they "
-                     "were made from"));
+                     ": weights in blocks of a GGUF, or packed in four bits, are for --device=cpu; "
+                     "give the model that they were made from"));
   }
   Loading loading(options, library, std::move(files));
   if (options.device == kCuda) {

@@ -13,6 +13,12 @@ uint16_t HalfBits(const void* data, int64_t index = 0) {
   return bits;
 }
 
+float Float(const uint8_t* data) {
+  float value;
+  std::memcpy(&value, data, sizeof(value));
+  return value;
+}
+
 float Half(const uint8_t* data) { return FromFloat16(HalfBits(data)); }
 
 // Of a block of 32: the lower halves of its bytes are its first 16 values.
@@ -69,6 +75,10 @@ float BlockValue(SourceType type, const uint8_t* block, int i) {
                     i / 32);
     case SourceType::kQ6_K:
       return Q6Value(block, i);
+    case SourceType::kQ4_0F:
+      return static_cast<float>(Nibble(block + 4, i) - 8) * Float(block);
+    case SourceType::kQ4_1F:
+      return static_cast<float>(Nibble(block + 8, i)) * Float(block) + Float(block + 4);
     case SourceType::kFloat32:
     case SourceType::kBfloat16:
     case SourceType::kFloat16:
@@ -105,6 +115,10 @@ BlockShape BlockShapeOf(SourceType type) {
       return {256, 176};
     case SourceType::kQ6_K:
       return {256, 210};
+    case SourceType::kQ4_0F:
+      return {32, 20};
+    case SourceType::kQ4_1F:
+      return {32, 24};
   }
   return {};
 }
@@ -135,6 +149,7 @@ void DequantizeRow(SourceType type, const void* row, int64_t count, float* out) 
 }
 
 bool BlocksAreFinite(SourceType type, const void* row, int64_t count) {
+  if (type >= SourceType::kQ4_0F) return true;
   const BlockShape shape = BlockShapeOf(type);
   const bool at_end = type == SourceType::kQ6_K;
   const bool two = type == SourceType::kQ4_1 || type == SourceType::kQ5_1 ||

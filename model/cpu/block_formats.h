@@ -9,8 +9,10 @@
 //   Q8_0        32      d q                 q: 8 bits, signed
 //   Q4_K, Q5_K  256     d s q - e t         s, t: 6 bits, for each 32 of them; q: 4 and 5 bits
 //   Q6_K        256     d s (q - 32)        s: 8 bits, signed, for each 16 of them; q: 6 bits
+//   Q4_0F       32      d (q - 8)           as Q4_0 and Q4_1, and d and m are fp32: in no file, but what packed
+//   Q4_1F       32      d q + m             checkpoints become (model/files/packed_tensor.h)
 //
-// d, e and m are fp16. The layout is ggml's (github.com/ggml-org/ggml, src/ggml-common.h, ggml-quants.c,
+// d, e and m are fp16 elsewhere. The layout is ggml's (github.com/ggml-org/ggml, src/ggml-common.h, ggml-quants.c,
 // dequantize_row_…). Each operation is one of fp32, in the order written.
 //
 // Thread safety: pure functions.
@@ -33,6 +35,8 @@ enum class SourceType {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ4_0F,
+  kQ4_1F,
 };
 
 inline constexpr bool IsBlocks(SourceType type) { return type >= SourceType::kQ4_0; }
@@ -57,7 +61,7 @@ float ReadValue(const void* row, SourceType type, int64_t index);
 void DequantizeRow(SourceType type, const void* row, int64_t count, float* out);
 
 // Whether the scales and minimums of the first `count` values are finite numbers. `type` is one of blocks; `count` is of
-// whole blocks.
+// whole blocks. Of those with fp32 nothing is said: what they are made of was looked at.
 bool BlocksAreFinite(SourceType type, const void* row, int64_t count);
 
 }  // namespace tandem::model::cpu

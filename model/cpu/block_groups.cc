@@ -47,6 +47,8 @@ WeightGroup ReadQ4K(const uint8_t* block, int group) {
 GroupLayout LayoutOf(SourceType type) {
   if (type == SourceType::kQ4_0) return {Integers::kInt4Centered, ScaleType::kFloat16};
   if (type == SourceType::kQ4_1) return {Integers::kInt4, ScaleType::kFloat16};
+  if (type == SourceType::kQ4_0F) return {Integers::kInt4Centered, ScaleType::kFloat32};
+  if (type == SourceType::kQ4_1F) return {Integers::kInt4, ScaleType::kFloat32};
   // Products of an fp16 and six bits.
   if (type == SourceType::kQ4_K) return {Integers::kInt4, ScaleType::kFloat32};
   return {Integers::kInt8, ScaleType::kFloat16};
@@ -54,7 +56,8 @@ GroupLayout LayoutOf(SourceType type) {
 
 bool KeepsIntegers(SourceType type) {
   return type == SourceType::kQ4_0 || type == SourceType::kQ4_1 || type == SourceType::kQ5_0 ||
-         type == SourceType::kQ8_0 || type == SourceType::kQ4_K;
+         type == SourceType::kQ8_0 || type == SourceType::kQ4_K || type == SourceType::kQ4_0F ||
+         type == SourceType::kQ4_1F;
 }
 
 WeightGroup ReadGroup(SourceType type, const void* row, int group) {
@@ -64,6 +67,13 @@ WeightGroup ReadGroup(SourceType type, const void* row, int group) {
                                                                       shape.bytes;
   if (type == SourceType::kQ4_K) return ReadQ4K(block, group % 8);
   WeightGroup read;
+  if (type == SourceType::kQ4_0F || type == SourceType::kQ4_1F) {
+    std::memcpy(&read.scale, block, sizeof(float));
+    const bool has_minimum = type == SourceType::kQ4_1F;
+    if (has_minimum) std::memcpy(&read.minimum, block + 4, sizeof(float));
+    ReadFours(block + (has_minimum ? 8 : 4), read.integers);
+    return read;
+  }
   read.scale = HalfAt(block);
   if (type == SourceType::kQ4_0) {
     ReadFours(block + 2, read.integers);

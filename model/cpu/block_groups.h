@@ -10,7 +10,7 @@ namespace tandem::model::cpu {
 // no, as int8 by value. `type` is one of blocks.
 GroupLayout LayoutOf(SourceType type);
 
-// Q4_0, Q4_1, Q5_0, Q8_0 and Q4_K. The others have scales of fewer than 32 weights (Q6_K), or more than
+// Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q4_0F and Q4_1F. The others have scales of fewer than 32 weights (Q6_K), or more than
 // four bits and a minimum (Q5_1, Q5_K).
 bool KeepsIntegers(SourceType type);
 

@@ -114,19 +114,18 @@ Sign Head(const Contents& contents) {
 }
 
 Sign Quantised(const Contents& contents) {
-  if (auto file = contents.First({"quantize_config.json", "quant_config.json"})) return file;
   for (const JsonValue& config : {contents.config, contents.text}) {
     if (config["quantization_config"].IsObject()) {
       const JsonValue method = config["quantization_config"]["quant_method"];
       const std::string name = method.String().value_or("of a method without a name");
       // Of which ReadConfig knows more.
-      if (name == "compressed-tensors") continue;
+      if (name == "compressed-tensors" || name == "gptq" || name == "awq") return std::nullopt;
       return absl::StrCat("quantization_config in config.json: ", name);
     }
     // MLX.
     if (config["quantization"].IsObject()) return "quantization in config.json";
   }
-  return std::nullopt;
+  return contents.First({"quantize_config.json", "quant_config.json"});
 }
 
 Sign Experts(const Contents& contents) {
@@ -216,8 +215,8 @@ constexpr Kind kKinds[] = {
      "give a model whose layers all have attention; docs/models.md has the families"},
     {Quantised, "is quantised",
      "such quantised weights are not supported: give the model in float32, bfloat16 or float16 "
-     "that "
-     "it was made from, or one of compressed-tensors as int-quantized (w8a8)"},
+     "that it was made from, a GGUF of it, or one whose config.json says compressed-tensors "
+     "(int-quantized, pack-quantized), gptq or awq in quantization_config"},
     {Encoder, "is a model with an encoder", "give a decoder-only model that writes text"},
     {[](const Contents& c) { return Without(c, ".safetensors", c.Ending(".bin")); },
      "has its weights as PyTorch's pickles, which may hold programs and are not read",

@@ -13,12 +13,16 @@
 
 namespace tandem::model {
 
+struct PackedTensor;
+
 // A tensor in a mapped file. Valid while the file's object lives.
 struct TensorView {
   std::string dtype;  // as the file spells it: F32, BF16, F16, …
   std::vector<int64_t> shape;
   const void* data = nullptr;  // little-endian, row-major, any alignment
   size_t bytes = 0;
+  // Not null: `data` is, and these are blocks that Unpack (packed_tensor.h) makes of a matrix in another form.
+  std::shared_ptr<const PackedTensor> packed;
 };
 
 inline int64_t Elements(const TensorView& view) {

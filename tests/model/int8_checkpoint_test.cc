@@ -148,8 +148,10 @@ TEST_F(Int8CheckpointTest, OtherSchemesAreNamed) {
     const char* problem;
   };
   const Case cases[] = {
-      {[](Json& j) { j["format"] = "pack-quantized"; },
-       "quantization_config.format is \"pack-quantized\": served is \"int-quantized\""},
+      {[](Json& j) { j["format"] = "float-quantized"; },
+       "quantization_config.format is \"float-quantized\": served is \"int-quantized\" or "
+       "\"pack-quantized\""},
+      {[](Json& j) { j["format"] = "pack-quantized"; }, "weights.num_bits is 8: served is 4"},
       {[&](Json& j) { group(j)["weights"]["strategy"] = "group"; },
        "config_groups.group_0.weights.strategy is \"group\": served is \"channel\""},
       {[&](Json& j) { group(j)["weights"]["group_size"] = 128; }, "weights.group_size is 128"},
