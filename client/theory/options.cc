@@ -102,6 +102,9 @@ void TheoryOptions::AddTo(flags::FlagSet& flags) {
   time("rtt-ms", 1000, &round_trip_us, false,
        "milliseconds to the draft and back, once per round. Default: 0");
   time("rtt-us", 1, &round_trip_us, false, "the same in microseconds");
+  flags.Real("draft-row", &draft_row, {0, kMaxRatio},
+             "what each further row adds to a draft pass, as a part of it: the price of blocks "
+             "prepared in advance. Default: 0.1");
   orchestrator.AddOptionalTo(flags,
                              "HOST:PORT: takes alpha, cost curve and draft time from what it has "
                              "measured, where no flag gives them");
@@ -132,6 +135,11 @@ absl::Status TheoryOptions::Validate() const {
           absl::StrCat("--", name, "-ms (or --", name,
                        "-us) needs the target's time: --target-ms=MS, "
                        "--cost-curve=ROWS:US,... or --orchestrator=HOST:PORT"));
+    }
+    if (draft_row.has_value()) {
+      return absl::InvalidArgumentError(
+          "--draft-row prices blocks prepared in advance: it needs --target-ms=MS, "
+          "--cost-curve=ROWS:US,... or --orchestrator=HOST:PORT");
     }
     if (orchestrator.tls.enabled() || !orchestrator.token_file.empty()) {
       return absl::InvalidArgumentError(

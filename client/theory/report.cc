@@ -12,6 +12,9 @@
 namespace tandem::client {
 namespace {
 
+constexpr double kDraftRow = 0.1;  // of int8 on a processor it is 0.05 to 0.2
+constexpr int kMaxPrepared = 16;   // draft tokens and outcomes that services take
+
 using base::JsonObject;
 using base::JsonText;
 
@@ -87,6 +90,11 @@ std::string VerdictsText(const TheoryReport& report) {
                       "/token\n");
     } else {
       absl::StrAppendFormat(&text, "break-even c %.4g\n", *verdict.break_even);
+    }
+    if (options.timed()) {
+      absl::StrAppendFormat(&text, "  with blocks prepared for %d outcomes: best K %d, %.2fx\n",
+                            verdict.prepared.outcomes, verdict.prepared.draft_tokens,
+                            verdict.prepared.speed);
     }
   }
   if (report.verdicts.empty()) return text;
@@ -175,8 +183,16 @@ TheoryReport MakeTheoryReport(const TheoryOptions& options) {
     const int best = theory::OptimalCandidates(times, alpha, max_gamma);
     if (asked) {
       report.verdicts.push_back(
-          {alpha, best, theory::RoundSpeedup(times, best, theory::ExpectedTokens(alpha, best)),
-           theory::BreakEvenDraftMicroseconds(times, alpha, max_gamma)});
+          {alpha,
+           best,
+           theory::RoundSpeedup(times, best, theory::ExpectedTokens(alpha, best)),
+           theory::BreakEvenDraftMicroseconds(times, alpha, max_gamma),
+           {}});
+    }
+    if (timed) {
+      report.verdicts.back().prepared =
+          theory::OptimalPrepared(times, options.draft_row.value_or(kDraftRow), alpha,
+                                  std::min(max_gamma, kMaxPrepared), kMaxPrepared);
     }
     if (timed) {
       for (const TheoryRound& round : MakeRounds(alpha, gammas, times, best)) {
@@ -209,11 +225,16 @@ std::string TheoryJson(const TheoryReport& report) {
   const bool timed = options.timed();
   std::vector<JsonText> verdicts, rows, bests, rounds;
   for (const TheoryVerdict& verdict : report.verdicts) {
-    verdicts.push_back(
-        JsonObject{{"alpha", verdict.alpha},
-                   {"draft_tokens", verdict.draft_tokens},
-                   {"speed", verdict.speed},
-                   {timed ? "break_even_draft_us" : "break_even_c", verdict.break_even}});
+    JsonObject json{{"alpha", verdict.alpha},
+                    {"draft_tokens", verdict.draft_tokens},
+                    {"speed", verdict.speed},
+                    {timed ? "break_even_draft_us" : "break_even_c", verdict.break_even}};
+    if (timed) {
+      json.Set("prepared", JsonObject{{"draft_tokens", verdict.prepared.draft_tokens},
+                                      {"outcomes", verdict.prepared.outcomes},
+                                      {"speed", verdict.prepared.speed}});
+    }
+    verdicts.push_back(std::move(json));
   }
   JsonObject json{{"verdicts", verdicts}, {"max_gamma", options.max_gamma}};
   if (timed) {

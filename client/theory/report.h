@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/theory/options.h"
+#include "common/theory/prepared.h"
 
 namespace tandem::client {
 
@@ -48,6 +49,7 @@ struct TheoryVerdict {
   std::optional<double>
       break_even;  // draft time per token below which a draft pays: in microseconds, without times
                    // as a part of a target pass; absent: none pays, however fast
+  theory::PreparedRounds prepared;  // with blocks prepared in advance; with times alone
 };
 
 struct TheoryReport {

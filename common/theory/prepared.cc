@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/theory/speedup.h"
 
 namespace tandem::theory {
 
@@ -45,6 +46,22 @@ double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, d
   const double miss = asked + pass / 2;
   const double late = std::min(std::max(draft.round_trip, prepared - verify), miss);
   return hits * late + (1 - hits) * miss;
+}
+
+PreparedRounds OptimalPrepared(const RoundTimes& times, double row, double alpha,
+                               int max_draft_tokens, int max_outcomes) {
+  PreparedRounds best;
+  for (int tokens = 1; tokens <= max_draft_tokens; ++tokens) {
+    const double verify = times.verify(tokens + 1);
+    for (int outcomes = 1; outcomes <= max_outcomes; ++outcomes) {
+      const double hits = HitChance(alpha, tokens, outcomes, MeasuredRanks());
+      const double wait =
+          WaitForBlock({times.round_trip_us, times.draft_us, row}, tokens, outcomes, hits, verify);
+      const double speed = ExpectedTokens(alpha, tokens) * times.verify(1) / (verify + wait);
+      if (speed > best.speed * (1 + 1e-9)) best = {tokens, outcomes, speed};
+    }
+  }
+  return best;
 }
 
 }  // namespace tandem::theory

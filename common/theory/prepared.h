@@ -13,6 +13,7 @@
 #pragma once
 
 #include "absl/types/span.h"
+#include "common/theory/round_time.h"
 
 namespace tandem::theory {
 
@@ -40,5 +41,16 @@ struct Preparing {
 // A hit that is late waits no longer than a miss.
 double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,
                     double verify);
+
+struct PreparedRounds {
+  int draft_tokens = 0;
+  int outcomes = 0;
+  double speed = 0;  // the target alone is 1
+};
+
+// The draft tokens, 1 to `max_draft_tokens`, and outcomes, 1 to `max_outcomes`, with the largest speed; the smallest of
+// equals. `row`: Preparing::row. Ranks are MeasuredRanks().
+PreparedRounds OptimalPrepared(const RoundTimes& times, double row, double alpha,
+                               int max_draft_tokens, int max_outcomes);
 
 }  // namespace tandem::theory

@@ -38,6 +38,9 @@ JsonObject RecordJson(const v1::AcceptanceRecord& record) {
                    {"cached_tokens", record.cached_tokens()},
                    {"one_hot_blocks", record.one_hot_blocks()},
                    {"tree_rounds", record.tree_rounds()}});
+  if (record.prepared_rounds_size() > 0) {
+    json.Set("prepared_rounds", messages::CausesJson(record.prepared_rounds()));
+  }
   if (record.has_length()) json.Set("length", messages::LengthJson(record.length()));
   if (record.drafters_size() > 0) json.Set("drafters", messages::DraftersJson(record));
   return json;

@@ -102,6 +102,17 @@ TEST(TheoryCommandTest, RoundsOfASplitDraft) {
   EXPECT_GT(rounds[1]["speed"].Number(), rounds[2]["speed"].Number());
 }
 
+TEST(TheoryCommandTest, BlocksPreparedInAdvanceHaveALineOfTheirOwn) {
+  const std::vector<std::string> args = {"--target-ms=7", "--rtt-ms=0.5", "--alpha=0.75",
+                                         "--draft-ms=3"};
+  EXPECT_THAT(Tables(args), HasSubstr("\n  with blocks prepared for 2 outcomes: best K 1, 1.51x"));
+  std::vector<std::string> dear = args;
+  dear.push_back("--draft-row=1");
+  EXPECT_THAT(Tables(dear), HasSubstr("\n  with blocks prepared for 1 outcomes: best K 1, 1.44x"));
+  dear.push_back("--json");
+  EXPECT_EQ(Object(dear)["verdicts"][0]["prepared"]["outcomes"].Number(), 1);
+}
+
 // The first line says what follows, and no table leaves out what was given.
 TEST(TheoryCommandTest, TheVerdictComesFirst) {
   const auto first_line = [](std::vector<std::string> args) {

@@ -60,6 +60,18 @@ TEST(PreparedTest, WhatIsPreparedInTimeIsNotWaitedFor) {
   EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 0, 0, /*verify=*/15), 7);
 }
 
+TEST(PreparedTest, TheDraftsOwnSpeedIsABound) {
+  const auto best = [](double draft_ms, int max_outcomes) {
+    const RoundTimes times{*PassTime::Create({{1, 7000}, {17, 7000}}), draft_ms * 1000, 500};
+    return OptimalPrepared(times, 0.1, 0.75, 16, max_outcomes);
+  };
+  EXPECT_GT(best(3, 16).speed, 1.4) << "in lockstep 1.2";
+  EXPECT_LT(best(5, 16).speed, 1.2) << "two passes of the draft take longer than one of the target";
+  EXPECT_EQ(best(5, 2).outcomes, best(5, 16).outcomes);
+  EXPECT_GT(best(1, 16).outcomes, 4);
+  EXPECT_LT(best(1, 2).speed, best(1, 16).speed);
+}
+
 TEST(PreparedTest, MeasuredRanksAreChances) {
   double sum = 0;
   for (const double rank : MeasuredRanks()) sum += rank;
