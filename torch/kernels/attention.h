@@ -30,7 +30,7 @@ enum class AttentionFault {
 
 inline constexpr uint32_t kPartial = 256;
 
-// kThreads: of a block, a power of two; kGroup: query heads of one key/value head at a time.
+// kThreads: of a block, a power of two of whole warps; kGroup: query heads of one key/value head at a time.
 struct AttentionTraits {
   static constexpr int kThreads = 256;
   static constexpr int kGroup = 4;
@@ -62,12 +62,22 @@ struct AttentionArguments {
 };
 static_assert(sizeof(AttentionArguments) == 144);  // NVRTC lays it out alike
 
+// Numbers that shared memory gives a thread at once.
+template <uint32_t kCount>
+struct alignas(kCount * sizeof(float)) Floats {
+  float values[kCount];
+};
+
 template <typename Traits>
 struct AttentionShared {
-  uint64_t keys[kPartial];  // where a position's key lies
-  float queries[Traits::kGroup][kMaxHeadSize];
-  float weights[Traits::kGroup][kPartial];
+  static constexpr uint32_t kStageBytes = 16384;
+
+  alignas(16) unsigned char stage[kStageBytes];  // values of some positions
+  Floats<4> queries[Traits::kGroup][kMaxHeadSize / 4];
+  Floats<Traits::kGroup> weights[kPartial];
   float reduced[Traits::kGroup][kPartial];
+  float sums[Traits::kGroup][kMaxHeadSize];  // weighed values so far
+  uint64_t keys[kPartial];                   // where a position's key lies
 };
 
 template <typename Traits>
@@ -87,6 +97,85 @@ template <typename Traits>
 TANDEM_HOST_DEVICE uint32_t BeginOf(const AttentionArguments& a, uint32_t visible) {
   if (Traits::kFault == AttentionFault::kWindowIgnored) return 0;
   return a.window == 0 || a.window >= visible ? 0 : visible - a.window;
+}
+
+// Whether keys and values may be read by 16 bytes: every head begins at a multiple of these.
+template <typename Element>
+TANDEM_HOST_DEVICE bool IsWide(const AttentionArguments& a) {
+  const CacheLayer& layer = a.layer;
+  const uint64_t words = layer.offset | layer.page_words | layer.value_words | layer.cell_words |
+                         layer.head_words | layer.head_size;
+  return words % kPerQuad<Element> == 0 && reinterpret_cast<uint64_t>(a.pool) % sizeof(Quad) == 0;
+}
+
+// Adds a key's products with some queries, each in the order of the elements.
+template <typename Element, uint32_t kGroup>
+TANDEM_HOST_DEVICE void AddProducts(const typename Element::Word* key,
+                                    const Floats<4> (&queries)[kGroup][kMaxHeadSize / 4],
+                                    uint32_t heads, uint32_t size, bool wide,
+                                    float (&scores)[kGroup]) {
+  const uint32_t group = Unrolled<kGroup>(heads);
+  constexpr uint32_t kBatch = kInFlight * kPerQuad<Element>;
+  uint32_t d = 0;
+  TANDEM_NO_UNROLL
+  for (; wide && d + kBatch <= size; d += kBatch) {
+    Quad quads[kInFlight];
+    for (uint32_t q = 0; q < kInFlight; ++q) {
+      quads[q] = LoadAs<Quad>(key + d + q * kPerQuad<Element>);
+    }
+    AskTogether();
+    for (uint32_t i = 0; i < kBatch; i += 4) {
+      Floats<4> four[kGroup];
+      for (uint32_t h = 0; h < group; ++h) four[h] = queries[h][(d + i) / 4];
+      for (uint32_t e = i; e < i + 4; ++e) {
+        const float element =
+            ElementOf<Element>(quads[e / kPerQuad<Element>], e % kPerQuad<Element>);
+        for (uint32_t h = 0; h < group; ++h) {
+          scores[h] = Fma(four[h].values[e - i], element, scores[h]);
+        }
+      }
+    }
+  }
+  TANDEM_NO_UNROLL
+  for (; d < size; ++d) {
+    const float element = Element::Load(key[d]);
+    for (uint32_t h = 0; h < group; ++h) {
+      scores[h] = Fma(queries[h][d / 4].values[d % 4], element, scores[h]);
+    }
+  }
+}
+
+// Values of `count` positions into shared memory, those of a position side by side. keys: of these.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE void StageValues(const Block& block, unsigned char* stage,
+                                    const typename Element::Word* values, const uint64_t* keys,
+                                    uint32_t count, uint32_t size, bool wide) {
+  using Word = typename Element::Word;
+  constexpr uint32_t kThreads = Traits::kThreads;
+  block.Threads([&](int t) {
+    if (!wide) {
+      TANDEM_NO_UNROLL
+      for (uint32_t i = t; i < count * size; i += kThreads) {
+        StoreAs<Word>(stage + i * sizeof(Word), values[keys[i / size] + i % size]);
+      }
+      return;
+    }
+    const uint32_t a_row = size / kPerQuad<Element>, quads = count * a_row;
+    TANDEM_NO_UNROLL
+    for (uint32_t first = 0; first < quads; first += kInFlight * kThreads) {
+      Quad loaded[kInFlight];
+      for (uint32_t q = 0; q < kInFlight; ++q) {
+        const uint32_t at = first + q * kThreads + t, i = at < quads ? at : quads - 1;
+        loaded[q] =
+            LoadAs<Quad>(values + keys[i / a_row] + uint64_t{i % a_row} * kPerQuad<Element>);
+      }
+      AskTogether();
+      for (uint32_t q = 0; q < kInFlight; ++q) {
+        const uint32_t at = first + q * kThreads + t;
+        if (at < quads) StoreAs<Quad>(stage + at * sizeof(Quad), loaded[q]);
+      }
+    }
+  });
 }
 
 // Partial `slot` of these rows, for the query heads of one key/value head.
@@ -121,14 +210,18 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       shared.keys[i] = a.layer.KeyOf(page, cell, kv_head);
     }
   });
+  const bool wide = IsWide<Element>(a);
   for (uint32_t from = 0; from < group; from += kGroup) {
     const uint32_t heads = group - from < kGroup ? group - from : kGroup;
+    const uint32_t all = Unrolled<kGroup>(heads);
     const uint32_t own = kv_head * group + from;
     const uint64_t query = (uint64_t{number - a.first_row} * a.heads + own) * size;
     const uint64_t first_head = uint64_t{slot} * a.heads + own;
+    // Heads that are not there have queries of 0, and nobody reads what comes of them.
     block.Threads([&](int t) {
-      for (uint32_t i = t; i < heads * size; i += kThreads) {
-        shared.queries[i / size][i % size] = a.queries[query + i] * a.scale;
+      for (uint32_t i = t; i < all * size; i += kThreads) {
+        const uint32_t h = i / size, d = i % size;
+        shared.queries[h][d / 4].values[d % 4] = h < heads ? a.queries[query + i] * a.scale : 0;
       }
     });
     // A thread a position: the products of a head's elements are added up in their order.
@@ -136,17 +229,13 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       for (uint32_t i = t; i < kPartial; i += kThreads) {
         float scores[kGroup] = {};
         const bool counts = i >= skipped && i < count;
-        if (counts) {
-          const typename Element::Word* key = pool + shared.keys[i];
-          for (uint32_t d = 0; d < size; ++d) {
-            const float element = Element::Load(key[d]);
-            for (uint32_t h = 0; h < heads; ++h) {
-              scores[h] = Fma(shared.queries[h][d], element, scores[h]);
-            }
-          }
+        const uint32_t warp = i / kWarp * kWarp;
+        if (warp < count && warp + kWarp > skipped) {  // of a warp all threads, or none
+          const uint64_t key = shared.keys[counts ? i : skipped];
+          AddProducts<Element>(pool + key, shared.queries, heads, size, wide, scores);
         }
-        for (uint32_t h = 0; h < heads; ++h) {
-          shared.weights[h][i] = scores[h];
+        for (uint32_t h = 0; h < all; ++h) {
+          shared.weights[i].values[h] = scores[h];
           shared.reduced[h][i] = counts ? scores[h] : -0x1.fffffep127f;
         }
       }
@@ -167,16 +256,16 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       if (t >= static_cast<int>(heads)) return;
       a.partial_largest[first_head + t] = shared.reduced[t][0];
     });
-    float largest[kGroup];
+    float largest[kGroup] = {};
     for (uint32_t h = 0; h < heads; ++h) largest[h] = block.Read(shared.reduced[h][0]);
     block.Threads([&](int t) {
       for (uint32_t i = t; i < kPartial; i += kThreads) {
         const bool counts = i >= skipped && i < count;
         for (uint32_t h = 0; h < heads; ++h) {
-          const float weight = counts ? Exp(shared.weights[h][i] - largest[h]) : 0;
-          shared.weights[h][i] = weight;
+          const float weight = counts ? Exp(shared.weights[i].values[h] - largest[h]) : 0;
+          shared.weights[i].values[h] = weight;
           const bool early = Traits::kFault == AttentionFault::kBarrierMissing;
-          shared.reduced[h][i] = early ? shared.weights[h][(i + 1) % kPartial] : weight;
+          shared.reduced[h][i] = early ? shared.weights[(i + 1) % kPartial].values[h] : weight;
         }
       }
     });
@@ -185,15 +274,37 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       if (t < static_cast<int>(heads)) {
         a.partial_sums[first_head + t] = shared.reduced[t][0];
       }
-      // A thread an element: values are added up in the order of positions.
-      for (uint32_t i = t; i < heads * size; i += kThreads) {
-        const uint32_t h = i / size, d = i % size;
-        const typename Element::Word* values = pool + a.layer.value_words + d;
-        float sum = 0;
-        for (uint32_t j = skipped; j < count; ++j) {
-          sum = Fma(shared.weights[h][j], Element::Load(values[shared.keys[j]]), sum);
+      for (uint32_t d = t; d < size; d += kThreads) {
+        for (uint32_t h = 0; h < all; ++h) shared.sums[h][d] = 0;
+      }
+    });
+    // A thread an element: values are added up in the order of positions.
+    using Word = typename Element::Word;
+    const uint32_t stage = AttentionShared<Traits>::kStageBytes / (size * sizeof(Word));
+    TANDEM_NO_UNROLL
+    for (uint32_t begins = skipped; begins < count; begins += stage) {
+      const uint32_t staged = count - begins < stage ? count - begins : stage;
+      StageValues<Traits, Element>(block, shared.stage, pool + a.layer.value_words,
+                                   shared.keys + begins, staged, size, wide);
+      block.Threads([&](int t) {
+        for (uint32_t d = t; d < size; d += kThreads) {
+          float sums[kGroup];
+          for (uint32_t h = 0; h < all; ++h) sums[h] = shared.sums[h][d];
+          for (uint32_t j = 0; j < staged; ++j) {
+            const float value =
+                Element::Load(LoadAs<Word>(shared.stage + (j * size + d) * sizeof(Word)));
+            const Floats<kGroup> weights = shared.weights[begins + j];
+            for (uint32_t h = 0; h < all; ++h) {
+              sums[h] = Fma(weights.values[h], value, sums[h]);
+            }
+          }
+          for (uint32_t h = 0; h < all; ++h) shared.sums[h][d] = sums[h];
         }
-        a.partial_values[(first_head + h) * size + d] = sum;
+      });
+    }
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < heads * size; i += kThreads) {
+        a.partial_values[first_head * size + i] = shared.sums[i / size][i % size];
       }
     });
   }
@@ -227,16 +338,32 @@ TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArgum
     const uint32_t head = i / size;
     const auto at = [&](uint32_t partial) { return (slot + partial) * a.heads + head; };
     float largest = begin < end ? a.partial_largest[at(begin)] : 0;
-    for (uint32_t p = begin + 1; p < end; ++p) {
-      const float own = a.partial_largest[at(p)];
-      if (own > largest) largest = own;
+    TANDEM_NO_UNROLL
+    for (uint32_t from = begin; from < end; from += kInFlight) {
+      float own[kInFlight];
+      for (uint32_t p = 0; p < kInFlight; ++p) {
+        own[p] = a.partial_largest[at(from + p < end ? from + p : from)];
+      }
+      for (uint32_t p = 0; p < kInFlight; ++p) {
+        if (own[p] > largest) largest = own[p];
+      }
     }
     float sum = 0, value = 0;
-    for (uint32_t p = begin; p < end; ++p) {
-      const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
-      const float share = forgotten ? 1 : Exp(a.partial_largest[at(p)] - largest);
-      sum = Fma(a.partial_sums[at(p)], share, sum);
-      value = Fma(a.partial_values[at(p) * size + i % size], share, value);
+    TANDEM_NO_UNROLL
+    for (uint32_t from = begin; from < end; from += kInFlight) {
+      float own[kInFlight], sums[kInFlight], values[kInFlight];
+      for (uint32_t p = 0; p < kInFlight; ++p) {
+        const uint64_t place = at(from + p < end ? from + p : from);
+        own[p] = a.partial_largest[place];
+        sums[p] = a.partial_sums[place];
+        values[p] = a.partial_values[place * size + i % size];
+      }
+      for (uint32_t p = 0; p < kInFlight && from + p < end; ++p) {
+        const bool forgotten = Traits::kFault == AttentionFault::kSharesForgotten;
+        const float share = forgotten ? 1 : Exp(own[p] - largest);
+        sum = Fma(sums[p], share, sum);
+        value = Fma(values[p], share, value);
+      }
     }
     static_cast<typename Element::Word*>(a.out)[uint64_t{block.x()} * a.heads * size + i] =
         Element::Store(begin < end ? value / sum : 0);

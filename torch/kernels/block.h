@@ -100,6 +100,50 @@ class Block {
 
 #endif
 
+// Loads that a thread asks for before it needs the first of them: memory answers after hundreds of
+// cycles, so one at a time leaves a card idle. tests/torch/kernels/sass_test.cc counts them.
+inline constexpr uint32_t kInFlight = 4;
+
+inline constexpr uint32_t kWarp = 32;  // threads
+
+// In a phase, behind loads and before what needs them, where all threads of a warp come by: the compiler,
+// which would rather have fewer registers than loads in flight, moves no load behind it.
+TANDEM_HOST_DEVICE_INLINE void AskTogether() {
+#ifdef __CUDACC_RTC__
+  __syncwarp();
+#endif
+}
+
+// How often a loop runs whose last turns change nothing: a card unrolls it to the end, the host leaves
+// them out.
+template <uint32_t kMost>
+TANDEM_HOST_DEVICE_INLINE uint32_t Unrolled([[maybe_unused]] uint32_t count) {
+#ifdef __CUDACC_RTC__
+  return kMost;
+#else
+  return count;
+#endif
+}
+
+// In a phase that all threads of a warp come by: use(values[i], i) for the thread's i below `size`,
+// ascending, some of them loaded at a time.
+template <int kThreads, typename T, typename Use>
+TANDEM_HOST_DEVICE void ForEach(int t, const T* values, uint32_t size, Use use) {
+  TANDEM_NO_UNROLL
+  for (uint32_t first = 0; first < size; first += kInFlight * kThreads) {
+    T some[kInFlight];
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      const uint32_t i = first + k * kThreads + t;
+      some[k] = values[i < size ? i : size - 1];
+    }
+    AskTogether();
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      const uint32_t i = first + k * kThreads + t;
+      if (i < size) use(some[k], i);
+    }
+  }
+}
+
 // values[0] becomes all `threads` (a power of two) values put together. combine(a, b) must not
 // depend on how they are grouped.
 template <int kThreads, typename T, typename Combine>

@@ -83,7 +83,8 @@ TANDEM_HOST_DEVICE void TopP(const Block& block, JudgeShared<Traits>& shared, co
   });
   block.Threads([&](int t) {
     uint32_t count = 0;
-    for (uint32_t i = t; i < size; i += Traits::kThreads) count += row.weights[i] >= min ? 1 : 0;
+    ForEach<Traits::kThreads>(t, row.weights, size,
+                              [&](double weight, uint32_t) { count += weight >= min ? 1 : 0; });
     block.Add(shared.counter, count);
   });
   uint32_t left = block.Read(shared.counter);
@@ -131,9 +132,9 @@ TANDEM_HOST_DEVICE bool MinP(const Block& block, JudgeShared<Traits>& shared, co
   const uint32_t size = block.Read(row.state->tokens);
   block.Threads([&](int t) {
     Placed best = {0, kNoToken};
-    for (uint32_t i = t; i < size; i += Traits::kThreads) {
-      best = LargerFirst()(best, {row.weights[i], i});
-    }
+    ForEach<Traits::kThreads>(t, row.weights, size, [&](double weight, uint32_t i) {
+      best = LargerFirst()(best, {weight, i});
+    });
     shared.best[t] = best;
   });
   Reduce<Traits::kThreads>(block, shared.best, LargerFirst());
@@ -177,7 +178,9 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
     const double factor = 1 / sum;
     const uint32_t size = block.Read(row.state->tokens);
     block.Threads([&](int t) {
-      for (uint32_t i = t; i < size; i += Traits::kThreads) row.weights[i] *= factor;
+      ForEach<Traits::kThreads>(t, row.weights, size, [&](double weight, uint32_t i) {
+        row.weights[i] = weight * factor;
+      });
     });
   }
   // Rule block asks of each row whether its block can only go on there.

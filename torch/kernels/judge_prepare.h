@@ -74,7 +74,8 @@ TANDEM_HOST_DEVICE void ProcessLogits(const Block& block, const JudgeArguments& 
     });
   };
   block.Threads([&](int t) {
-    for (uint32_t i = t; i < row.vocabulary; i += kThreads) row.processed[i] = row.model[i];
+    ForEach<Traits::kThreads>(t, row.model, row.vocabulary,
+                              [&](float logit, uint32_t i) { row.processed[i] = logit; });
   });
   if (s.penalises != 0) {
     block.Threads([&](int t) {
@@ -137,19 +138,18 @@ struct Largest {
 template <typename Traits>
 TANDEM_HOST_DEVICE Largest FindLargest(const Block& block, JudgeShared<Traits>& shared,
                                        const float* logits, uint32_t size) {
-  constexpr uint32_t kThreads = Traits::kThreads;
   block.Threads([&](int t) {
     uint64_t best = ~uint64_t{0};
     uint32_t nan = 0;
-    for (uint32_t i = t; i < size; i += kThreads) {
-      if (IsNan(logits[i])) {
+    ForEach<Traits::kThreads>(t, logits, size, [&](float logit, uint32_t i) {
+      if (IsNan(logit)) {
         nan = 1;
-        continue;
+        return;
       }
       const bool higher = Traits::kFault == JudgeFault::kTiesToHigherId;
-      const uint64_t key = RankKey(logits[i], higher ? size - 1 - i : i);
+      const uint64_t key = RankKey(logit, higher ? size - 1 - i : i);
       if (key < best) best = key;
-    }
+    });
     shared.words[t] = best;
     shared.counts[0][t] = nan;
   });
@@ -206,11 +206,12 @@ TANDEM_HOST_DEVICE void JudgeWeights(const Block& block, const JudgeArguments& a
   const float* logits = row.logits();
   const double largest = row.state->largest, scale = row.sequence->scale;
   block.Threads([&](int t) {
-    for (int j = 0; j < Traits::kRun; ++j) {
-      const uint32_t i = (block.y() * Traits::kRun + j) * Traits::kThreads + t;
-      if (i >= row.vocabulary) return;
-      row.weights[i] = sampling::ExpFormula<double, int64_t>((logits[i] - largest) * scale);
-    }
+    const uint32_t begin = block.y() * Traits::kRun * Traits::kThreads;
+    const uint32_t left = row.vocabulary - begin, all = Traits::kRun * Traits::kThreads;
+    ForEach<Traits::kThreads>(
+        t, logits + begin, left < all ? left : all, [&](float logit, uint32_t i) {
+          row.weights[begin + i] = sampling::ExpFormula<double, int64_t>((logit - largest) * scale);
+        });
   });
 }
 

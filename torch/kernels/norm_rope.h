@@ -47,6 +47,33 @@ struct AddNormShared {
   float lanes[kNormLanes];
 };
 
+// The squares of a row in each lane; with kAdds what is to be added to it is, first.
+template <typename Traits, typename Element, bool kAdds>
+TANDEM_HOST_DEVICE void SumSquares(const Block& block, AddNormShared& shared, float* x,
+                                   const typename Element::Word* added, uint32_t size) {
+  constexpr uint32_t kThreads = Traits::kThreads;
+  const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
+  block.Threads([&](int t) {
+    for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
+      float sum = 0;
+      TANDEM_NO_UNROLL
+      for (uint32_t from = lane; from < size && lane < lanes; from += kInFlight * lanes) {
+        float xs[kInFlight], more[kInFlight];
+        for (uint32_t k = 0; k < kInFlight; ++k) {
+          const uint32_t i = from + k * lanes < size ? from + k * lanes : from;
+          xs[k] = x[i];
+          if constexpr (kAdds) more[k] = Element::Load(added[i]);
+        }
+        for (uint32_t k = 0; k < kInFlight && from + k * lanes < size; ++k) {
+          if constexpr (kAdds) x[from + k * lanes] = xs[k] += more[k];
+          sum = Fma(xs[k], xs[k], sum);
+        }
+      }
+      shared.lanes[lane] = sum;
+    }
+  });
+}
+
 // out = weight · x / sqrt(mean(x²) + epsilon), x the residual; a block a row. The squares are added
 // up in kNormLanes lanes (index modulo kNormLanes) and one tree.
 template <typename Traits, typename Element>
@@ -57,17 +84,11 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
   float* x = a.residual + first;
   const auto* added = static_cast<const typename Element::Word*>(a.added);
   auto* out = static_cast<typename Element::Word*>(a.out) + first;
-  const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
-  block.Threads([&](int t) {
-    for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
-      float sum = 0;
-      for (uint32_t i = lane; i < a.size && lane < lanes; i += lanes) {
-        if (added != nullptr) x[i] += Element::Load(added[first + i]);
-        sum = Fma(x[i], x[i], sum);
-      }
-      shared.lanes[lane] = sum;
-    }
-  });
+  if (added != nullptr) {
+    SumSquares<Traits, Element, true>(block, shared, x, added + first, a.size);
+  } else {
+    SumSquares<Traits, Element, false>(block, shared, x, nullptr, a.size);
+  }
   for (uint32_t half = kNormLanes / 2; half > 0; half /= 2) {
     block.Threads([&](int t) {
       for (uint32_t lane = t; lane < half; lane += kThreads) {
@@ -79,8 +100,17 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
   const float epsilon = Traits::kFault == NormRopeFault::kEpsilonForgotten ? 0 : a.epsilon;
   const float scale = 1.0f / SquareRoot(sum / static_cast<float>(a.size) + epsilon);
   block.Threads([&](int t) {
-    for (uint32_t i = t; i < a.size; i += kThreads) {
-      out[i] = Element::Store(a.weight[i] * (x[i] * scale));
+    TANDEM_NO_UNROLL
+    for (uint32_t from = t; from < a.size; from += kInFlight * kThreads) {
+      float xs[kInFlight], weights[kInFlight];
+      for (uint32_t k = 0; k < kInFlight; ++k) {
+        const uint32_t i = from + k * kThreads < a.size ? from + k * kThreads : from;
+        xs[k] = x[i];
+        weights[k] = a.weight[i];
+      }
+      for (uint32_t k = 0; k < kInFlight && from + k * kThreads < a.size; ++k) {
+        out[from + k * kThreads] = Element::Store(weights[k] * (xs[k] * scale));
+      }
     }
   });
 }

@@ -104,4 +104,40 @@ struct Float16 {
   }
 };
 
+// 16 bytes, which a card loads at once.
+struct alignas(16) Quad {
+  uint32_t words[4];
+};
+template <typename Element>
+inline constexpr uint32_t kPerQuad = sizeof(Quad) / sizeof(typename Element::Word);
+
+template <typename Element>
+TANDEM_HOST_DEVICE_INLINE float ElementOf(const Quad& quad, uint32_t i) {
+  if constexpr (sizeof(typename Element::Word) == sizeof(uint32_t)) {
+    return Element::Load(base::BitsAs<float>(quad.words[i]));
+  } else {
+    return Element::Load(static_cast<uint16_t>(quad.words[i / 2] >> (16 * (i % 2))));
+  }
+}
+
+// Memory as another type than it was written in. A card needs it aligned to that type.
+template <typename T>
+TANDEM_HOST_DEVICE_INLINE T LoadAs(const void* from) {
+#ifdef __CUDACC_RTC__
+  return *static_cast<const T*>(from);
+#else
+  T value;
+  __builtin_memcpy(&value, from, sizeof(T));
+  return value;
+#endif
+}
+template <typename T>
+TANDEM_HOST_DEVICE_INLINE void StoreAs(void* to, const T& value) {
+#ifdef __CUDACC_RTC__
+  *static_cast<T*>(to) = value;
+#else
+  __builtin_memcpy(to, &value, sizeof(T));
+#endif
+}
+
 }  // namespace tandem::kernels

@@ -223,6 +223,69 @@ std::vector<float> OnCpu(const Pass& pass) {
   return out;
 }
 
+// The order of every sum, as simply as it can be written: kernels that read memory in another way keep
+// these bits.
+template <typename Element>
+std::vector<float> Plainly(const Pass& pass) {
+  std::vector<typename Element::Word> pool(pass.pool.size());
+  for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
+  const uint32_t size = pass.head_size, group = pass.heads / pass.kv_heads;
+  const auto halved = [](std::vector<float> values, auto combine) {
+    for (size_t half = values.size() / 2; half > 0; half /= 2) {
+      for (size_t i = 0; i < half; ++i) values[i] = combine(values[i], values[i + half]);
+    }
+    return values[0];
+  };
+  std::vector<float> out;
+  for (size_t number = 0; number < pass.rows.size() * pass.heads; ++number) {
+    const CacheRow& row = pass.rows[number / pass.heads];
+    const uint32_t head = number % pass.heads, visible = row.position + 1;
+    const uint32_t begin = pass.window == 0 || pass.window >= visible ? 0 : visible - pass.window;
+    const auto key = [&](uint32_t position) {
+      const uint32_t cell =
+          position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
+      const uint32_t page = pass.pages[row.first_page + cell / kPageCells];
+      return pool.data() + pass.layer.KeyOf(page, cell, head / group);
+    };
+    std::vector<float> largest, sums, values;
+    for (uint32_t first = begin / kPartial * kPartial; first < visible; first += kPartial) {
+      const uint32_t from = std::max(first, begin), to = std::min(first + kPartial, visible);
+      std::vector<float> scores(kPartial, -0x1.fffffep127f), weights(kPartial);
+      for (uint32_t i = from; i < to; ++i) {
+        float score = 0;
+        for (uint32_t d = 0; d < size; ++d) {
+          const float query = pass.queries[number * size + d] * kScale;
+          score = Fma(query, Element::Load(key(i)[d]), score);
+        }
+        scores[i - first] = score;
+      }
+      largest.push_back(halved(scores, [](float x, float y) { return x > y ? x : y; }));
+      for (uint32_t i = from; i < to; ++i) {
+        weights[i - first] = Exp(scores[i - first] - largest.back());
+      }
+      sums.push_back(halved(weights, [](float x, float y) { return x + y; }));
+      for (uint32_t d = 0; d < size; ++d) {
+        float value = 0;
+        for (uint32_t i = from; i < to; ++i) {
+          value = Fma(weights[i - first], Element::Load(key(i)[pass.layer.value_words + d]), value);
+        }
+        values.push_back(value);
+      }
+    }
+    const float most = *std::max_element(largest.begin(), largest.end());
+    for (uint32_t d = 0; d < size; ++d) {
+      float sum = 0, value = 0;
+      for (size_t p = 0; p < largest.size(); ++p) {
+        const float share = Exp(largest[p] - most);
+        sum = Fma(sums[p], share, sum);
+        value = Fma(values[p * size + d], share, value);
+      }
+      out.push_back(Element::Load(Element::Store(value / sum)));
+    }
+  }
+  return out;
+}
+
 double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -309,8 +372,22 @@ TEST(AttentionKernels, RowsThatFillUpGetZerosAndChangeNoOther) {
 
 template <typename Element>
 class AttentionTypes : public ::testing::Test {};
-using SixteenBits = ::testing::Types<Bfloat16, Float16>;
-TYPED_TEST_SUITE(AttentionTypes, SixteenBits);
+using AllTypes = ::testing::Types<Float32, Bfloat16, Float16>;
+TYPED_TEST_SUITE(AttentionTypes, AllTypes);
+
+// By 16 bytes at a time where heads are multiples of them, and the rest of a head without.
+TYPED_TEST(AttentionTypes, SumsKeepTheirOrderHoweverMemoryIsRead) {
+  Maker maker(7);
+  for (uint32_t size : {6u, 12u, 16u, 40u, 64u, 80u, 128u, 256u}) {
+    Pass pass = maker.NewPass(1, 3, size);
+    pass.window = size == 16 ? 300 : 0;
+    maker.AddRows(pass, maker.Sequences()[0]);
+    while (pass.rows.size() > 3) pass.rows.pop_back();
+    pass.queries.resize(pass.rows.size() * pass.query_size());
+    pass.partial_rows.resize(pass.rows.back().first_partial + pass.rows.back().partials);
+    EXPECT_EQ(Attend<TypeParam>(pass, kOrders[size / 2 % 3]), Plainly<TypeParam>(pass)) << size;
+  }
+}
 
 TYPED_TEST(AttentionTypes, AreReadAndWritten) {
   Maker maker(3);

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/torch/kernels/nvidia_tools.h"
+#include "tests/torch/kernels/sass.h"
 #include "torch/kernels/cubin_cache.h"
 #include "torch/kernels/nvrtc_compiler.h"
 
@@ -19,31 +20,28 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// scripts/setup puts it into the cache folder. Empty: it is not there.
-std::string Library() {
-  fs::path cache;
-  if (const char* own = std::getenv("TANDEM_CACHE"); own != nullptr) {
-    cache = own;
-  } else if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr) {
-    cache = fs::path(xdg) / "tandem";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr) {
-    cache = fs::path(home) / ".cache" / "tandem";
-  }
-  const fs::path library = cache / "nvrtc-13.0.88" / "libnvrtc.so.13";
-  return fs::exists(library) ? library.string() : "";
-}
-
 class Nvrtc : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    if (Library().empty()) GTEST_SKIP() << "NVRTC is not there: run scripts/setup";
-    auto loaded = NvrtcCompiler::Load(Library());
+    if (NvrtcPath().empty()) GTEST_SKIP() << "NVRTC is not there: run scripts/setup";
+    auto loaded = NvrtcCompiler::Load(NvrtcPath());
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     compiler_ = *std::move(loaded);
   }
 
   std::unique_ptr<NvrtcCompiler> compiler_;
 };
+
+// As sass_test.cc does: here, because the judge takes seconds to compile. Logits are processed, the largest
+// is found; weights are made of them; and counted and scaled.
+void ExpectLoadsOfTheJudge(const std::string& cubin) {
+  if (NvdisasmPath().empty()) return;
+  for (const SassKernel& kernel : ReadSass(Disassembled(cubin))) {
+    if (kernel.name == "tandem_judge_verdict") continue;  // its loops compute
+    EXPECT_GE(kernel.Stretches(4), kernel.name == "tandem_judge_weights" ? 1u : 2u) << kernel.name;
+    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+  }
+}
 
 TEST_P(Nvrtc, CompilesEveryKernel) {
   for (const KernelProgram& program : KernelPrograms()) {
@@ -53,6 +51,9 @@ TEST_P(Nvrtc, CompilesEveryKernel) {
               "\x7f"
               "ELF");
     for (const std::string& kernel : program.kernels) EXPECT_THAT(*cubin, HasSubstr(kernel));
+    if (GetParam() == 90 && program.source.name == std::string("torch/kernels/judge.cu")) {
+      ExpectLoadsOfTheJudge(*cubin);
+    }
   }
 }
 

@@ -1,0 +1,96 @@
+// How kernels read memory on a card, on a machine without one: what NVRTC makes of them for an H100 or H200
+// (sm_90), as NVIDIA's disassembler prints it. A kernel that waits for each load before it asks for the next
+// one is as right as any other, and takes several times as long; no other test sees that.
+#include "tests/torch/kernels/sass.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/torch/kernels/nvidia_tools.h"
+#include "torch/kernels/kernel_sources.h"
+#include "torch/kernels/nvrtc_compiler.h"
+
+namespace tandem::kernels {
+namespace {
+
+constexpr int kHopper = 90;
+
+class SassTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (NvrtcPath().empty() || NvdisasmPath().empty()) {
+      GTEST_SKIP() << "NVRTC or nvdisasm is not there: run scripts/setup";
+    }
+  }
+
+  static std::vector<SassKernel> Compiled(const KernelProgram& program) {
+    const auto compiler = NvrtcCompiler::Load(NvrtcPath());
+    EXPECT_TRUE(compiler.ok()) << compiler.status();
+    const auto cubin = (*compiler)->Compile(program, kHopper);
+    EXPECT_TRUE(cubin.ok()) << cubin.status();
+    return ReadSass(Disassembled(*cubin));
+  }
+  // Of the kernels of `unit` those whose names begin with `prefix`.
+  static std::vector<SassKernel> Kernels(const std::string& unit, const std::string& prefix) {
+    std::vector<SassKernel> some;
+    for (const KernelProgram& program : KernelPrograms()) {
+      if (program.source.name != unit) continue;
+      for (SassKernel& kernel : Compiled(program)) {
+        if (kernel.name.rfind(prefix, 0) == 0) some.push_back(std::move(kernel));
+      }
+    }
+    return some;
+  }
+};
+
+// Keys, and values; then the partials.
+TEST_F(SassTest, AttentionHasFourWideLoadsInFlightOfKeysAndOfValues) {
+  const auto kernels = Kernels("torch/kernels/attention.cu", "tandem_");
+  ASSERT_EQ(kernels.size(), 6u);
+  for (const SassKernel& kernel : kernels) {
+    const bool attends = kernel.name.rfind("tandem_attend", 0) == 0;
+    EXPECT_GE(attends ? kernel.WideStretches(4) : kernel.Stretches(4), 2u) << kernel.name;
+    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+  }
+}
+
+// The squares, and what is written.
+TEST_F(SassTest, NormHasFourLoadsInFlight) {
+  const auto kernels = Kernels("torch/kernels/norm_rope.cu", "tandem_add_norm");
+  ASSERT_EQ(kernels.size(), 3u);
+  for (const SassKernel& kernel : kernels) {
+    EXPECT_GE(kernel.Stretches(4), 2u) << kernel.name;
+    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+  }
+}
+
+TEST_F(SassTest, ALoadThatWaitsForTheOneBeforeIsAlone) {
+  const auto chain = Compiled({{"chain.cu",
+                                "extern \"C\" __global__ void f(const int* next, int* at, int n) {"
+                                "  for (; n > 0; --n) *at = next[*at];"
+                                "}"},
+                               {"f"}});
+  ASSERT_EQ(chain.size(), 1u);
+  EXPECT_GE(chain[0].Stretches(1), 1u);
+  EXPECT_EQ(chain[0].Stretches(2), 0u);
+  const auto batch = Compiled({{"batch.cu",
+                                "struct alignas(16) Quad { int words[4]; };"
+                                "extern \"C\" __global__ void f(const Quad* from, int* to, int n) {"
+                                "  for (int i = 0; i < n; i += 2) {"
+                                "    const Quad a = from[i], b = from[i + 1];"
+                                "    __syncwarp();"
+                                "    to[i] = a.words[0] + a.words[1] + a.words[2] + a.words[3];"
+                                "    to[i + 1] = b.words[0] + b.words[1] + b.words[2] + b.words[3];"
+                                "  }"
+                                "}"},
+                               {"f"}});
+  ASSERT_EQ(batch.size(), 1u);
+  EXPECT_GE(batch[0].WideStretches(2), 1u);
+}
+
+}  // namespace
+}  // namespace tandem::kernels
