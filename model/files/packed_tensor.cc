@@ -44,21 +44,20 @@ int64_t ScaleIndex(const PackedTensor& tensor, int64_t output, int64_t group) {
 
 // Inputs `first` to `first` + 31 of an output.
 void ReadIntegers(const PackedTensor& tensor, int64_t output, int64_t first, uint8_t* integers) {
-  for (int i = 0; i < kBlock; ++i) {
-    uint32_t word = 0;
-    int place = i % 8;
-    switch (tensor.scheme.format) {
-      case PackedFormat::kPackQuantized:
-        word = WordAt(tensor.integers, output, (first + i) / 8);
-        break;
-      case PackedFormat::kAwq:
-        word = WordAt(tensor.integers, first + i, output / 8);
-        place = kAwqPlaces[output % 8];
-        break;
-      default:
-        word = WordAt(tensor.integers, (first + i) / 8, output);
+  if (tensor.scheme.format == PackedFormat::kAwq) {
+    const int place = kAwqPlaces[output % 8];
+    for (int i = 0; i < kBlock; ++i) {
+      const uint32_t word = WordAt(tensor.integers, first + i, output / 8);
+      integers[i] = static_cast<uint8_t>(Nibble(word, place));
     }
-    integers[i] = static_cast<uint8_t>(Nibble(word, place));
+    return;
+  }
+  const bool by_output = tensor.scheme.format == PackedFormat::kPackQuantized;
+  for (int eight = 0; eight < kBlock / 8; ++eight) {
+    const int64_t at = first / 8 + eight;
+    const uint32_t word =
+        by_output ? WordAt(tensor.integers, output, at) : WordAt(tensor.integers, at, output);
+    for (int i = 0; i < 8; ++i) integers[8 * eight + i] = static_cast<uint8_t>(Nibble(word, i));
   }
 }
 
