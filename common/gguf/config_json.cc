@@ -285,6 +285,7 @@ absl::StatusOr<std::string> ConfigJson(const File& file) {
   SetRope(file, config);
   if (type == "llama" || type == "granite" || type == "smollm3" || type == "olmo2") {
     config.Set("attention_bias", Rows(file, "blk.0.attn_q.bias").has_value());
+    if (Rows(file, "blk.0.ffn_up.bias").has_value()) config.Set("mlp_bias", true);
   }
   if (type == "gemma3_text") {
     config.Integer("attention.sliding_window", "sliding_window");
