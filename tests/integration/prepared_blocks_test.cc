@@ -1,12 +1,16 @@
 // Blocks that the draft prepares in advance, over the services: the same ids, and fewer waits for the draft.
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/models.h"
 #include "tests/integration/requests.h"
+#include "tests/netproxy/netproxy.h"
 
 namespace tandem::testing::prepared_blocks_test {
 namespace {
@@ -14,13 +18,20 @@ namespace {
 // The draft is the target itself, so what is prepared is right wherever it comes in time.
 class PreparedBlocks : public ::testing::TestWithParam<float> {
  protected:
-  void SetUp() override {
+  void SetUp() override { Start({}, {}); }
+
+  // Proxies between orchestrator and its peers.
+  using Proxy = std::function<std::string(const std::string& address)>;
+  void Start(Proxy draft_proxy, Proxy target_proxy) {
+    cluster_.reset();
     WriteTinyLlama(folder_.path(), 26, 1);
     ClusterOptions options;
     options.target_model = LoadModel(folder_.path());
     options.draft_model = LoadModel(folder_.path());
     options.tokenizer = LettersTokenizer(26);
     options.loop.draft_wait = options.loop.draft_wait_floor = absl::Seconds(20);
+    options.draft_proxy = std::move(draft_proxy);
+    options.target_proxy = std::move(target_proxy);
     cluster_.emplace(std::move(options));
   }
 
@@ -65,6 +76,50 @@ TEST_P(PreparedBlocks, ChangeNoId) {
   }
   // How many come in time is the machine's affair.
   EXPECT_GT(used, 0u);
+}
+
+// The draft's connections break again and again while blocks are being prepared, sent and held.
+TEST_P(PreparedBlocks, ChangeNoIdOverASlowNetworkThatBreaks) {
+  std::vector<v1::GenerateRequest> requests;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    requests.push_back(Request(seed, GetParam(), 3, 16));
+    requests.push_back(Request(seed, GetParam(), 3, 16));
+    requests.back().mutable_speculation()->set_auto_(true);
+  }
+  std::vector<v1::GenerateRequest> plain;
+  for (const v1::GenerateRequest& request : requests) {
+    plain.push_back(request);
+    plain.back().mutable_speculation()->set_fixed(0);
+    plain.back().mutable_speculation()->clear_prepare();
+  }
+  const std::vector<Reply> alone = SendAll(cluster_->channel(), plain, 4);
+  std::unique_ptr<netproxy::NetProxy> draft, target;
+  const auto slow = [](std::unique_ptr<netproxy::NetProxy>& proxy) {
+    return [&proxy](const std::string& address) {
+      proxy = *netproxy::NetProxy::Start(address);
+      proxy->SetDelay(absl::Milliseconds(3));
+      return proxy->address();
+    };
+  };
+  Start(slow(draft), slow(target));
+  uint32_t used = 0, reconnections = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    size_t breaks_at = 10;
+    const Reply reply = Send(cluster_->channel(), requests[i], [&](const Reply& so_far) {
+      if (so_far.ids.size() < breaks_at) return;
+      draft->Reset();
+      breaks_at += 20;
+    });
+    ASSERT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.ids, alone[i].ids) << requests[i].ShortDebugString();
+    reconnections += reply.record().draft_reconnections();
+    for (const v1::CausedRounds& one : reply.record().prepared_rounds()) {
+      if (one.cause() == "hit") used += one.rounds();
+    }
+  }
+  EXPECT_GT(reconnections, 0u);
+  EXPECT_GT(used, 0u);
+  cluster_.reset();  // before its proxies
 }
 
 INSTANTIATE_TEST_SUITE_P(Temperatures, PreparedBlocks, ::testing::Values(0.0f, 0.8f),
