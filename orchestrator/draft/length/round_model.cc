@@ -11,6 +11,8 @@ namespace {
 // a little shorter than the one that is expected.
 constexpr double kGathered = 0.16;
 constexpr double kGroups = 2;  // of sequences that are not waited for
+// Of the expected time to the verdict: blocks that are to be ready before it leave so much for what varies.
+constexpr double kInTime = 0.95;
 // A cause of no draft is what costs at least as much.
 constexpr double kWorthwhile = 1.05;
 
@@ -41,7 +43,7 @@ RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape,
                                   prepared.row};
     aside += theory::WaitForBlock(
         draft, std::max(tokens, 1e-3), static_cast<int>(prepared.outcomes * target.sequences),
-        prepared.hits, parts.target_network + pass_time(share * n * rows));
+        prepared.hits, kInTime * (parts.target_network + pass_time(share * n * rows)));
   }
   const bool gathered = n < 2 || aside <= kGathered * pass_time(share * n * rows);
   if (!gathered) share = std::min(share, 1 / kGroups);
