@@ -31,7 +31,7 @@ void Progress::OnPlan(int files, int64_t bytes, int64_t held) {
   done_ = held_ = held;
   begin_ = options_.now();
   shown_ = begin_;
-  OnNote(absl::StrCat(files, " files, ", BytesText(bytes),
+  OnNote(absl::StrCat(files, files == 1 ? " file, " : " files, ", BytesText(bytes),
                       held == 0 ? "" : absl::StrCat(", ", BytesText(held), " of it here already")));
 }
 

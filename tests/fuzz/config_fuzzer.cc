@@ -31,6 +31,8 @@ void CheckConfig(const model::ModelConfig& config) {
     TANDEM_CHECK(token < static_cast<uint32_t>(spec.vocabulary_size)) << token;
   }
   TANDEM_CHECK(config.family != nullptr);
+  const bool is_packed = config.packed.format != model::PackedFormat::kNone;
+  TANDEM_CHECK(config.packed.group % 32 == 0 && is_packed == (config.packed.group > 0));
   TANDEM_CHECK(!config.Canonical().empty());
   for (const model::RopeSpec& rope : {spec.rope, spec.sliding_rope.value_or(spec.rope)}) {
     const std::vector<float> frequencies = model::RopeFrequencies(rope, spec.head_size);
@@ -104,6 +106,11 @@ std::vector<std::string> Seeds() {
           R"({"do_sample":true,"temperature":0.6,"top_k":50,"top_p":0.9,"min_p":0.1,)" +
           R"("repetition_penalty":1.1})",
       small + R"(,"quantization_config":[[[[{"a":[1,"\u00e9"]}]]]],"sliding_window":4096})",
+      small + R"(,"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128,)" +
+          R"("desc_act":false,"sym":true,"checkpoint_format":"gptq_v2"}})",
+      small + R"(,"quantization_config":{"quant_method":"compressed-tensors","format":)" +
+          R"("pack-quantized","config_groups":{"a":{"targets":["Linear"],"weights":)" +
+          R"({"num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":64}}}}})",
       R"({"model_type":"gemma3","text_config":{"num_hidden_layers":2,"sliding_window":8,)"
       R"("rope_scaling":{"rope_type":"linear","factor":8.0}},"eos_token_id":[1,106]})",
       R"({"model_type":"phi3","vocab_size":9,"max_position_embeddings":64,"hidden_size":32,)"

@@ -40,7 +40,7 @@ TEST_F(ProgressTest, LinesComeEveryFiveSecondsWhereTheyStay) {
 TEST_F(ProgressTest, ATerminalHasOneLineThatChanges) {
   Progress progress = Make(/*is_terminal=*/true);
   progress.OnPlan(1, 1000, 0);
-  EXPECT_EQ(Take(), "a/b: 1 files, 1 kB\n");
+  EXPECT_EQ(Take(), "a/b: 1 file, 1 kB\n");
   progress.OnFile("model.safetensors", 1000);
   EXPECT_EQ(Take(), "\ra/b: 0 B of 1 kB (0 %), model.safetensors");
   now_ += absl::Milliseconds(50);
