@@ -75,12 +75,17 @@ std::string LoadReport::Text() const {
           ? ""
           : absl::StrFormat("; %.1f MB of weights stay in the file, and each pass reads them there",
                             static_cast<double>(offloaded_bytes) / 1e6);
+  std::vector<std::string> times;
+  for (const auto& [name, took] : phases) times.push_back(absl::StrFormat("%s %.2f", name, took));
+  const std::string in_phases =
+      times.empty() ? "" : absl::StrCat(" (", absl::StrJoin(times, ", "), ")");
   return absl::StrFormat(
-      "loaded in %.2f s: weights %.1f MB (%.1f MB in the file, dtype %s%s), cache of %d tokens up "
+      "loaded in %.2f s%s: weights %.1f MB (%.1f MB in the file, dtype %s%s), cache of %d tokens "
+      "up "
       "to %.1f MB%s",
-      seconds, static_cast<double>(weight_bytes) / 1e6, static_cast<double>(file_bytes) / 1e6,
-      DtypeName(dtype), exact ? "" : ": rounded", cache_tokens,
-      static_cast<double>(cache_bytes) / 1e6, in_file);
+      seconds, in_phases, static_cast<double>(weight_bytes) / 1e6,
+      static_cast<double>(file_bytes) / 1e6, DtypeName(dtype), exact ? "" : ": rounded",
+      cache_tokens, static_cast<double>(cache_bytes) / 1e6, in_file);
 }
 
 namespace {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,8 +34,10 @@ struct LoadReport {
   int64_t cache_tokens = 0;     // that keys and values have room for, of all sequences together
   int64_t cache_bytes = 0;      // reserved for them; paid for where it is first written
   double seconds = 0;
+  std::vector<std::pair<std::string, double>>
+      phases;  // their seconds; empty: nobody told them apart
 
-  // "loaded in 0.12 s: weights 14.9 MB (14.8 MB in the file, dtype auto), cache of 65536 tokens up
+  // "loaded in 0.12 s (files 0.01, weights 0.11): weights 14.9 MB (14.8 MB in the file, dtype auto), cache of 65536 tokens up
   // to 1073.7 MB"
   std::string Text() const;
 };

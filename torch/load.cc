@@ -12,6 +12,7 @@
 #include "torch/library/library.h"
 #include "torch/loading.h"
 #include "torch/path_choice.h"
+#include "torch/phases.h"
 
 namespace tandem::torch {
 namespace {
@@ -86,15 +87,20 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options) {
 absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options,
                                                  const Library& library) {
   const auto start = std::chrono::steady_clock::now();
+  Phases phases;
   TANDEM_RETURN_IF_ERROR(options.model.Validate());
   TANDEM_ASSIGN_OR_RETURN(Loading loading, Loading::Begin(options, library));
+  phases.End("files");
   TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
+  phases.End("tile");
   TANDEM_ASSIGN_OR_RETURN(const PathChoice choice, ChosenPath(loading, options.device));
+  phases.End("self-check");
   model::LoadReport report;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<TorchModel> model,
                           Finished(loading, options.device, choice, report));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   report.seconds = took.count();
+  report.phases.insert(report.phases.begin(), phases.all().begin(), phases.all().end());
   if (options.model.report != nullptr) *options.model.report = report;
   return model;
 }

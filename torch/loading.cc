@@ -19,6 +19,7 @@
 #include "torch/kernels/cuda_driver.h"
 #include "torch/kernels/device_judge.h"
 #include "torch/path_choice.h"
+#include "torch/phases.h"
 #include "torch/spec_check.h"
 #include "torch/torch_model.h"
 
@@ -321,10 +322,19 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
                                                           const DecoderTensors& tensors,
                                                           const StepOptions& options,
                                                           model::LoadReport* report) const {
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(options, spec, tensors));
+  Phases phases;
+  StepOptions told = options;
+  told.progress = [&](int64_t done, int64_t all) {
+    if (done == all && phases.all().empty()) phases.End("weights");
+    if (options.progress) options.progress(done, all);
+  };
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(told, spec, tensors));
+  phases.End(options.graphs ? "graphs" : "rest");
   model::ModelInfo info;
   if (report != nullptr) {
     TANDEM_ASSIGN_OR_RETURN(info, files_.Info(HeldAs(options_->model.dtype)));  // reads all weights
+    phases.End("hash");
+    report->phases = phases.all();
     report->dtype = options_->model.dtype;
     report->file_bytes = files_.bytes();
     report->weight_bytes = step->info().weight_bytes;

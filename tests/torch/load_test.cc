@@ -128,6 +128,7 @@ absl::StatusOr<std::unique_ptr<Step>> MakeFakeStep(const StepOptions& options,
     return absl::InternalError("LibTorch failed to begin a capture");
   }
   EXPECT_EQ(options.attention == Attention::kSpans, options.kernels != nullptr);
+  if (options.progress) options.progress(1, 1);
   return std::make_unique<FakeStep>(options, spec, tensors);
 }
 
@@ -171,6 +172,7 @@ class LoadTest : public ::testing::Test {
     options.type = type;
     options.pass_kernels = LoadKernels;
     options.tile = tile;
+    options.model.report = &report_;
     const base::ScopedLogSink sink(
         [this](const base::LogEntry& entry) { absl::StrAppend(&log_, entry.message, "\n"); });
     return Load(options, library);
@@ -182,6 +184,7 @@ class LoadTest : public ::testing::Test {
   int64_t pool_tokens_ = kWholePages * kPageTokens;
   model::Dtype dtype_ = model::Dtype::kAuto;
   std::string device_ = kCuda;
+  model::LoadReport report_;
   std::string log_;
 };
 
@@ -211,6 +214,15 @@ TEST_F(LoadTest, ASoundCardReplaysGraphs) {
   EXPECT_EQ((*model)->info().numerics_id, "torch-2.13.0/fake-card/tile-64/bf16/spans-graphs");
   EXPECT_THAT(SwitchedOff(**model), IsEmpty());
   EXPECT_THAT(log_, Not(HasSubstr("switched_off")));
+  std::vector<std::string> phases;
+  double seconds = 0;
+  for (const auto& [name, took] : report_.phases) {
+    phases.push_back(name);
+    seconds += took;
+  }
+  EXPECT_THAT(phases, ElementsAre("files", "tile", "self-check", "weights", "graphs", "hash"));
+  EXPECT_LE(seconds, report_.seconds);
+  EXPECT_THAT(report_.Text(), HasSubstr(" s (files "));
 }
 
 TEST_F(LoadTest, EachTypeHasItsWays) {
