@@ -23,7 +23,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr uint32_t kLetters = 12;
 constexpr PassCost kTargetCost = {absl::Milliseconds(8), absl::Microseconds(20)};
-constexpr PassCost kDraftCost = {absl::Microseconds(800), absl::Microseconds(2)};
+constexpr absl::Duration kDraftRow = absl::Microseconds(2);
 
 // Keeps so many requests running as long as it lives.
 class Crowd {
@@ -144,7 +144,7 @@ std::string ToString(const FairnessReport& report) {
   return text;
 }
 
-ClusterOptions DeviceLikePair() {
+ClusterOptions DeviceLikePair(absl::Duration draft_pass) {
   TableModelOptions table;
   table.vocabulary_size = kLetters;
   table.peakedness = 2;
@@ -155,8 +155,8 @@ ClusterOptions DeviceLikePair() {
   ClusterOptions options;
   options.target_model =
       std::make_unique<TimedModel>(std::make_unique<TableModel>(table), kTargetCost);
-  options.draft_model =
-      std::make_unique<TimedModel>(std::make_unique<TableModel>(draft), kDraftCost);
+  options.draft_model = std::make_unique<TimedModel>(std::make_unique<TableModel>(draft),
+                                                     PassCost{draft_pass, kDraftRow});
   options.tokenizer = LettersTokenizer(kLetters);
   return options;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/front.h"
 #include "tests/integration/requests.h"
@@ -57,8 +58,8 @@ FairnessReport MeasureFairness(InProcessCluster& cluster, Front& front,
 // of the ratios.
 std::string ToString(const FairnessReport& report);
 
-// A pair whose device is one of its own: the target's pass takes 8 ms and 0.02 ms a row, the
-// draft's a tenth. Neither uses the processor meanwhile. The models are tables (TableModel).
-ClusterOptions DeviceLikePair();
+// A pair whose devices are their own: the target's pass takes 8 ms and 0.02 ms per row, the draft's a tenth or
+// `draft_pass`. Neither uses the processor meanwhile. The models are tables (TableModel).
+ClusterOptions DeviceLikePair(absl::Duration draft_pass = absl::Microseconds(800));
 
 }  // namespace tandem::testing
