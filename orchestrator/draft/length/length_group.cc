@@ -230,7 +230,10 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
     Average(aside, kWeight, target_network_);
   } else {
     const uint32_t came = round.tree ? round.draft_tokens : round.length();
-    acceptance_.Observe(sequence.shape, round.asked_tokens, came, round.accepted_tokens);
+    // A prepared block has the length that was chosen when its draft was asked last.
+    const uint32_t most = asked ? round.asked_tokens : round.prepared_tokens;
+    acceptance_.Observe(sequence.shape, std::min(round.asked_tokens, most), came,
+                        round.accepted_tokens);
     if (reads) return;
     if (!round.cause.has_value()) {
       if (!round.tree && drafted_anew) {
@@ -248,6 +251,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   // The first rounds of a length still share passes with others'. One that the text's end has cut short is of another,
   // and of one that waited for prompts the rest says little.
   if (sequence.rounds <= 2 || round.asked_tokens != round.choice->tokens) return;
+  if (!asked && round.prepared_tokens != round.choice->tokens) return;
   // The model is of all that do the same: while others draft less, a round of ours is faster than it says.
   if (!shared_[sequence.shape]) return;
   if (round.prefill > 0.1 * (round.decided - round.began)) return;

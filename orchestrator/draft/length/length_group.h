@@ -8,6 +8,8 @@
 // the one that is nearer to what the target decodes already, for half of the sequences at one and half at another is often
 // worse than either.
 //
+// Where a draft may prepare blocks, a chain has them prepared for as many outcomes as pay (preparing_estimate.h).
+//
 // While plain decoding is the best, a few rounds of one sequence draft now and then, ever more rarely: a draft or a text
 // may have changed.
 // The model says what they cost.

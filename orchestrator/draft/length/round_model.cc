@@ -41,9 +41,9 @@ RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape,
     const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
     const theory::Preparing draft{parts.draft_fixed + parts.draft_network, parts.draft_token,
                                   prepared.row};
-    aside += theory::WaitForBlock(
-        draft, std::max(tokens, 1e-3), static_cast<int>(prepared.outcomes * target.sequences),
-        prepared.hits, kInTime * (parts.target_network + pass_time(share * n * rows)));
+    aside += theory::WaitForBlock(draft, std::max(tokens, 1e-3),
+                                  static_cast<int>(prepared.outcomes * n), prepared.hits,
+                                  kInTime * (parts.target_network + pass_time(share * n * rows)));
   }
   const bool gathered = n < 2 || aside <= kGathered * pass_time(share * n * rows);
   if (!gathered) share = std::min(share, 1 / kGroups);
