@@ -6,6 +6,9 @@
 // a long context is read by many blocks at once, and neither the rows beside it nor the cells in
 // which its positions lie show in a result.
 //
+// Rows of one sequence, as a block of draft tokens or a piece of a prompt, read most of their keys and values
+// together (RowsTogether). Each row's sums are its own, and have the same order, whoever reads with it.
+//
 // Grids do not depend on what rows see: blocks take the pass's partials in turn, from a list on the
 // device. So one graph computes all passes of a shape (torch/graphs).
 #pragma once
@@ -26,14 +29,21 @@ enum class AttentionFault {
   kSharesForgotten,     // partials count as if they had the same largest score
   kBarrierMissing,      // scores are weighed while others are still computed
   kWindowIgnored,
+  kSequencesMixed,  // rows beside each other read the keys of the first one
 };
 
 inline constexpr uint32_t kPartial = 256;
 
-// kThreads: of a block, a power of two of whole warps; kGroup: query heads of one key/value head at a time.
+// Rows of one sequence that see a whole partial in the cells of its positions read the same keys and
+// values, so one block computes them together: those of one stretch of so many rows of a pass.
+inline constexpr uint32_t kRowsTogether = 8;
+
+// kThreads: of a block, a power of two of whole warps. kGroup: query heads, of one row or of several, that
+// read a key at a time; kPairs: the same where there are more than kGroup. Multiples of 4.
 struct AttentionTraits {
   static constexpr int kThreads = 256;
   static constexpr int kGroup = 4;
+  static constexpr int kPairs = 8;
   static constexpr AttentionFault kFault = AttentionFault::kNone;
 };
 
@@ -62,22 +72,25 @@ struct AttentionArguments {
 };
 static_assert(sizeof(AttentionArguments) == 144);  // NVRTC lays it out alike
 
-// Numbers that shared memory gives a thread at once.
-template <uint32_t kCount>
-struct alignas(kCount * sizeof(float)) Floats {
-  float values[kCount];
+// Four numbers that shared memory gives a thread at once.
+struct alignas(16) Four {
+  float values[4];
 };
 
 template <typename Traits>
 struct AttentionShared {
+  static constexpr uint32_t kPairs = Traits::kPairs;
   static constexpr uint32_t kStageBytes = 16384;
+  static_assert(kStageBytes >= kPairs * kPartial * sizeof(float));
 
-  alignas(16) unsigned char stage[kStageBytes];  // values of some positions
-  Floats<4> queries[Traits::kGroup][kMaxHeadSize / 4];
-  Floats<Traits::kGroup> weights[kPartial];
-  float reduced[Traits::kGroup][kPartial];
-  float sums[Traits::kGroup][kMaxHeadSize];  // weighed values so far
-  uint64_t keys[kPartial];                   // where a position's key lies
+  alignas(
+      16) float stage[kStageBytes / sizeof(float)];  // what is reduced; values of some positions
+  alignas(16) float numbers[kPairs * kMaxHeadSize];  // queries; weighed values so far
+  alignas(16) float weights[kPartial * kPairs];      // of a position those of all heads
+  uint64_t keys[kPartial];                           // where a position's key lies
+  uint64_t query_at[kPairs];                         // of a head
+  uint64_t place[kPairs];                            // of its partial
+  float largest[kPairs];
 };
 
 template <typename Traits>
@@ -109,12 +122,10 @@ TANDEM_HOST_DEVICE bool IsWide(const AttentionArguments& a) {
 }
 
 // Adds a key's products with some queries, each in the order of the elements.
-template <typename Element, uint32_t kGroup>
-TANDEM_HOST_DEVICE void AddProducts(const typename Element::Word* key,
-                                    const Floats<4> (&queries)[kGroup][kMaxHeadSize / 4],
-                                    uint32_t heads, uint32_t size, bool wide,
-                                    float (&scores)[kGroup]) {
-  const uint32_t group = Unrolled<kGroup>(heads);
+template <typename Element, uint32_t kPairs>
+TANDEM_HOST_DEVICE void AddProducts(const typename Element::Word* key, const float* queries,
+                                    uint32_t pairs, uint32_t size, bool wide,
+                                    float (&scores)[kPairs]) {
   constexpr uint32_t kBatch = kInFlight * kPerQuad<Element>;
   uint32_t d = 0;
   TANDEM_NO_UNROLL
@@ -124,14 +135,16 @@ TANDEM_HOST_DEVICE void AddProducts(const typename Element::Word* key,
       quads[q] = LoadAs<Quad>(key + d + q * kPerQuad<Element>);
     }
     AskTogether();
+    TANDEM_UNROLL
     for (uint32_t i = 0; i < kBatch; i += 4) {
-      Floats<4> four[kGroup];
-      for (uint32_t h = 0; h < group; ++h) four[h] = queries[h][(d + i) / 4];
-      for (uint32_t e = i; e < i + 4; ++e) {
-        const float element =
-            ElementOf<Element>(quads[e / kPerQuad<Element>], e % kPerQuad<Element>);
-        for (uint32_t h = 0; h < group; ++h) {
-          scores[h] = Fma(four[h].values[e - i], element, scores[h]);
+      TANDEM_UNROLL
+      for (uint32_t h = 0; h < pairs; ++h) {
+        const Four four = LoadAs<Four>(queries + h * kMaxHeadSize + d + i);
+        for (uint32_t e = 0; e < 4; ++e) {
+          const uint32_t at = i + e;
+          const float element =
+              ElementOf<Element>(quads[at / kPerQuad<Element>], at % kPerQuad<Element>);
+          scores[h] = Fma(four.values[e], element, scores[h]);
         }
       }
     }
@@ -139,24 +152,26 @@ TANDEM_HOST_DEVICE void AddProducts(const typename Element::Word* key,
   TANDEM_NO_UNROLL
   for (; d < size; ++d) {
     const float element = Element::Load(key[d]);
-    for (uint32_t h = 0; h < group; ++h) {
-      scores[h] = Fma(queries[h][d / 4].values[d % 4], element, scores[h]);
+    TANDEM_UNROLL
+    for (uint32_t h = 0; h < pairs; ++h) {
+      scores[h] = Fma(queries[h * kMaxHeadSize + d], element, scores[h]);
     }
   }
 }
 
 // Values of `count` positions into shared memory, those of a position side by side. keys: of these.
 template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void StageValues(const Block& block, unsigned char* stage,
+TANDEM_HOST_DEVICE void StageValues(const Block& block, float* stage,
                                     const typename Element::Word* values, const uint64_t* keys,
                                     uint32_t count, uint32_t size, bool wide) {
   using Word = typename Element::Word;
   constexpr uint32_t kThreads = Traits::kThreads;
+  auto* to = reinterpret_cast<unsigned char*>(stage);
   block.Threads([&](int t) {
     if (!wide) {
       TANDEM_NO_UNROLL
       for (uint32_t i = t; i < count * size; i += kThreads) {
-        StoreAs<Word>(stage + i * sizeof(Word), values[keys[i / size] + i % size]);
+        StoreAs<Word>(to + i * sizeof(Word), values[keys[i / size] + i % size]);
       }
       return;
     }
@@ -172,19 +187,179 @@ TANDEM_HOST_DEVICE void StageValues(const Block& block, unsigned char* stage,
       AskTogether();
       for (uint32_t q = 0; q < kInFlight; ++q) {
         const uint32_t at = first + q * kThreads + t;
-        if (at < quads) StoreAs<Quad>(stage + at * sizeof(Quad), loaded[q]);
+        if (at < quads) StoreAs<Quad>(to + at * sizeof(Quad), loaded[q]);
       }
     }
   });
 }
 
-// Partial `slot` of these rows, for the query heads of one key/value head.
+// Whether a row sees a whole partial, which begins at position `first`, in the cells of its positions.
+template <typename Traits>
+TANDEM_HOST_DEVICE bool SeesAll(const AttentionArguments& a, const CacheRow& row, uint32_t first) {
+  const uint32_t visible = VisibleOf<Traits>(row), end = first + kPartial;
+  return PartialLength<Traits>(a) == kPartial && end <= visible && end <= row.straight &&
+         first >= BeginOf<Traits>(a, visible);
+}
+
+// Rows that a block computes together: `count` from `first` on; 0: another block does.
+struct RowsOfBlock {
+  uint32_t first, count;
+};
+
+// For the partial of row `number` that begins at position `first`.
+template <typename Traits>
+TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_t number,
+                                            uint32_t first) {
+  if (!SeesAll<Traits>(a, a.rows[number], first)) return {number, 1};
+  const uint32_t page = a.rows[number].first_page, stretch = number / kRowsTogether * kRowsTogether;
+  const uint32_t begin = stretch < a.first_row ? a.first_row : stretch;
+  const uint32_t last = a.first_row + a.row_count;
+  const uint32_t end = stretch + kRowsTogether < last ? stretch + kRowsTogether : last;
+  const auto shares = [&](uint32_t other) {
+    const CacheRow& row = a.rows[other];
+    const bool mixed = Traits::kFault == AttentionFault::kSequencesMixed;
+    return (row.first_page == page || mixed) && SeesAll<Traits>(a, row, first);
+  };
+  uint32_t low = number, high = number + 1;
+  TANDEM_NO_UNROLL
+  while (low > begin && shares(low - 1)) --low;
+  TANDEM_NO_UNROLL
+  while (high < end && shares(high)) ++high;
+  // They take the partials in turn, so that all blocks have some.
+  const uint32_t rows = high - low;
+  if (number != low + first / kPartial % rows) return {low, 0};
+  return {low, rows};
+}
+
+// Partial `number` of its row, and of the rows that go with it, for the query heads of one key/value
+// head: `all` heads, row by row, some at a time. Of its positions `skipped` to count - 1 count.
+template <typename Traits, typename Element, uint32_t kPairs>
+TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>& shared,
+                                    const AttentionArguments& a, uint32_t number,
+                                    uint32_t first_row, uint32_t all, uint32_t kv_head,
+                                    uint32_t skipped, uint32_t count) {
+  using Word = typename Element::Word;
+  constexpr uint32_t kThreads = Traits::kThreads;
+  const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
+  const auto* pool = static_cast<const Word*>(a.pool);
+  const bool wide = IsWide<Element>(a);
+  for (uint32_t from = 0; from < all; from += kPairs) {
+    const uint32_t heads = all - from < kPairs ? all - from : kPairs;
+    const uint32_t pairs = Unrolled<kPairs>(heads);
+    block.Threads([&](int t) {
+      if (t >= static_cast<int>(heads)) return;
+      const uint32_t row = first_row + (from + t) / group;
+      const uint32_t head = kv_head * group + (from + t) % group;
+      const uint32_t slot = a.rows[row].first_partial - a.rows[a.first_row].first_partial + number;
+      shared.query_at[t] = (uint64_t{row - a.first_row} * a.heads + head) * size;
+      shared.place[t] = uint64_t{slot} * a.heads + head;
+    });
+    // Heads that are not there have queries of 0, and nobody reads what comes of them.
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < pairs * size; i += kThreads) {
+        const uint32_t h = i / size, d = i % size;
+        shared.numbers[h * kMaxHeadSize + d] =
+            h < heads ? a.queries[shared.query_at[h] + d] * a.scale : 0;
+      }
+    });
+    // A thread a position: the products of a head's elements are added up in their order.
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < kPartial; i += kThreads) {
+        float scores[kPairs] = {};
+        const bool counts = i >= skipped && i < count;
+        const uint32_t warp = i / kWarp * kWarp;
+        if (warp < count && warp + kWarp > skipped) {  // of a warp all threads, or none
+          const uint64_t key = shared.keys[counts ? i : skipped];
+          AddProducts<Element>(pool + key, shared.numbers, pairs, size, wide, scores);
+        }
+        TANDEM_UNROLL
+        for (uint32_t h = 0; h < pairs; ++h) {
+          shared.weights[i * kPairs + h] = scores[h];
+          shared.stage[h * kPartial + i] = counts ? scores[h] : -0x1.fffffep127f;
+        }
+      }
+    });
+    // Both reductions go over all places, so that their tree does not depend on `count`.
+    const auto reduce = [&](auto combine) {
+      for (uint32_t half = kPartial / 2; half > 0; half /= 2) {
+        block.Threads([&](int t) {
+          for (uint32_t i = t; i < half * heads; i += kThreads) {
+            float* values = shared.stage + i / half * kPartial;
+            values[i % half] = combine(values[i % half], values[i % half + half]);
+          }
+        });
+      }
+    };
+    reduce([](float x, float y) { return x > y ? x : y; });
+    block.Threads([&](int t) {
+      if (t >= static_cast<int>(heads)) return;
+      a.partial_largest[shared.place[t]] = shared.largest[t] = shared.stage[t * kPartial];
+    });
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < kPartial; i += kThreads) {
+        const bool counts = i >= skipped && i < count;
+        for (uint32_t h = 0; h < heads; ++h) {
+          float& weight = shared.weights[i * kPairs + h];
+          weight = counts ? Exp(weight - shared.largest[h]) : 0;
+          const bool early = Traits::kFault == AttentionFault::kBarrierMissing;
+          shared.stage[h * kPartial + i] =
+              early ? shared.weights[(i + 1) % kPartial * kPairs + h] : weight;
+        }
+      }
+    });
+    reduce([](float x, float y) { return x + y; });
+    block.Threads([&](int t) {
+      if (t < static_cast<int>(heads)) {
+        a.partial_sums[shared.place[t]] = shared.stage[t * kPartial];
+      }
+      for (uint32_t i = t; i < pairs * size; i += kThreads) {
+        shared.numbers[i / size * kMaxHeadSize + i % size] = 0;
+      }
+    });
+    // A thread an element: values are added up in the order of positions.
+    const uint32_t stage = AttentionShared<Traits>::kStageBytes / (size * sizeof(Word));
+    TANDEM_NO_UNROLL
+    for (uint32_t begins = skipped; begins < count; begins += stage) {
+      const uint32_t staged = count - begins < stage ? count - begins : stage;
+      StageValues<Traits, Element>(block, shared.stage, pool + a.layer.value_words,
+                                   shared.keys + begins, staged, size, wide);
+      block.Threads([&](int t) {
+        const auto* values = reinterpret_cast<const unsigned char*>(shared.stage);
+        for (uint32_t d = t; d < size; d += kThreads) {
+          float sums[kPairs];
+          TANDEM_UNROLL
+          for (uint32_t h = 0; h < pairs; ++h) sums[h] = shared.numbers[h * kMaxHeadSize + d];
+          for (uint32_t j = 0; j < staged; ++j) {
+            const float value = Element::Load(LoadAs<Word>(values + (j * size + d) * sizeof(Word)));
+            TANDEM_UNROLL
+            for (uint32_t h = 0; h < pairs; h += 4) {
+              const Four four = LoadAs<Four>(shared.weights + (begins + j) * kPairs + h);
+              for (uint32_t e = 0; e < 4; ++e) {
+                sums[h + e] = Fma(four.values[e], value, sums[h + e]);
+              }
+            }
+          }
+          TANDEM_UNROLL
+          for (uint32_t h = 0; h < pairs; ++h) shared.numbers[h * kMaxHeadSize + d] = sums[h];
+        }
+      });
+    }
+    block.Threads([&](int t) {
+      for (uint32_t i = t; i < heads * size; i += kThreads) {
+        const uint32_t h = i / size, d = i % size;
+        a.partial_values[shared.place[h] * size + d] = shared.numbers[h * kMaxHeadSize + d];
+      }
+    });
+  }
+}
+
+// Partial `slot` of these rows, for the query heads of one key/value head, and the same partial of rows
+// that read the same keys.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
                                       const AttentionArguments& a, uint32_t slot,
                                       uint32_t kv_head) {
   constexpr uint32_t kThreads = Traits::kThreads;
-  constexpr uint32_t kGroup = Traits::kGroup;
   const uint32_t partial = a.rows[a.first_row].first_partial + slot;
   const uint32_t number = a.partial_rows[partial];
   const CacheRow& row = a.rows[number];
@@ -193,10 +368,10 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
   const uint32_t visible = VisibleOf<Traits>(row);
   const uint32_t begin = BeginOf<Traits>(a, visible);
   if (first >= visible || first + length <= begin) return;
+  const RowsOfBlock rows = RowsTogether<Traits>(a, number, first);
+  if (rows.count == 0) return;
   const uint32_t skipped = begin > first ? begin - first : 0;  // of the partial's positions
   const uint32_t count = visible - first < length ? visible - first : length;
-  const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
-  const auto* pool = static_cast<const typename Element::Word*>(a.pool);
   block.Threads([&](int t) {
     for (uint32_t i = t; i < count; i += kThreads) {
       if (i < skipped) continue;
@@ -210,103 +385,14 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       shared.keys[i] = a.layer.KeyOf(page, cell, kv_head);
     }
   });
-  const bool wide = IsWide<Element>(a);
-  for (uint32_t from = 0; from < group; from += kGroup) {
-    const uint32_t heads = group - from < kGroup ? group - from : kGroup;
-    const uint32_t all = Unrolled<kGroup>(heads);
-    const uint32_t own = kv_head * group + from;
-    const uint64_t query = (uint64_t{number - a.first_row} * a.heads + own) * size;
-    const uint64_t first_head = uint64_t{slot} * a.heads + own;
-    // Heads that are not there have queries of 0, and nobody reads what comes of them.
-    block.Threads([&](int t) {
-      for (uint32_t i = t; i < all * size; i += kThreads) {
-        const uint32_t h = i / size, d = i % size;
-        shared.queries[h][d / 4].values[d % 4] = h < heads ? a.queries[query + i] * a.scale : 0;
-      }
-    });
-    // A thread a position: the products of a head's elements are added up in their order.
-    block.Threads([&](int t) {
-      for (uint32_t i = t; i < kPartial; i += kThreads) {
-        float scores[kGroup] = {};
-        const bool counts = i >= skipped && i < count;
-        const uint32_t warp = i / kWarp * kWarp;
-        if (warp < count && warp + kWarp > skipped) {  // of a warp all threads, or none
-          const uint64_t key = shared.keys[counts ? i : skipped];
-          AddProducts<Element>(pool + key, shared.queries, heads, size, wide, scores);
-        }
-        for (uint32_t h = 0; h < all; ++h) {
-          shared.weights[i].values[h] = scores[h];
-          shared.reduced[h][i] = counts ? scores[h] : -0x1.fffffep127f;
-        }
-      }
-    });
-    // Both reductions go over all places, so that their tree does not depend on `count`.
-    const auto reduce = [&](auto combine) {
-      for (uint32_t half = kPartial / 2; half > 0; half /= 2) {
-        block.Threads([&](int t) {
-          for (uint32_t i = t; i < half * heads; i += kThreads) {
-            float* values = shared.reduced[i / half];
-            values[i % half] = combine(values[i % half], values[i % half + half]);
-          }
-        });
-      }
-    };
-    reduce([](float x, float y) { return x > y ? x : y; });
-    block.Threads([&](int t) {
-      if (t >= static_cast<int>(heads)) return;
-      a.partial_largest[first_head + t] = shared.reduced[t][0];
-    });
-    float largest[kGroup] = {};
-    for (uint32_t h = 0; h < heads; ++h) largest[h] = block.Read(shared.reduced[h][0]);
-    block.Threads([&](int t) {
-      for (uint32_t i = t; i < kPartial; i += kThreads) {
-        const bool counts = i >= skipped && i < count;
-        for (uint32_t h = 0; h < heads; ++h) {
-          const float weight = counts ? Exp(shared.weights[i].values[h] - largest[h]) : 0;
-          shared.weights[i].values[h] = weight;
-          const bool early = Traits::kFault == AttentionFault::kBarrierMissing;
-          shared.reduced[h][i] = early ? shared.weights[(i + 1) % kPartial].values[h] : weight;
-        }
-      }
-    });
-    reduce([](float x, float y) { return x + y; });
-    block.Threads([&](int t) {
-      if (t < static_cast<int>(heads)) {
-        a.partial_sums[first_head + t] = shared.reduced[t][0];
-      }
-      for (uint32_t d = t; d < size; d += kThreads) {
-        for (uint32_t h = 0; h < all; ++h) shared.sums[h][d] = 0;
-      }
-    });
-    // A thread an element: values are added up in the order of positions.
-    using Word = typename Element::Word;
-    const uint32_t stage = AttentionShared<Traits>::kStageBytes / (size * sizeof(Word));
-    TANDEM_NO_UNROLL
-    for (uint32_t begins = skipped; begins < count; begins += stage) {
-      const uint32_t staged = count - begins < stage ? count - begins : stage;
-      StageValues<Traits, Element>(block, shared.stage, pool + a.layer.value_words,
-                                   shared.keys + begins, staged, size, wide);
-      block.Threads([&](int t) {
-        for (uint32_t d = t; d < size; d += kThreads) {
-          float sums[kGroup];
-          for (uint32_t h = 0; h < all; ++h) sums[h] = shared.sums[h][d];
-          for (uint32_t j = 0; j < staged; ++j) {
-            const float value =
-                Element::Load(LoadAs<Word>(shared.stage + (j * size + d) * sizeof(Word)));
-            const Floats<kGroup> weights = shared.weights[begins + j];
-            for (uint32_t h = 0; h < all; ++h) {
-              sums[h] = Fma(weights.values[h], value, sums[h]);
-            }
-          }
-          for (uint32_t h = 0; h < all; ++h) shared.sums[h][d] = sums[h];
-        }
-      });
-    }
-    block.Threads([&](int t) {
-      for (uint32_t i = t; i < heads * size; i += kThreads) {
-        a.partial_values[first_head * size + i] = shared.sums[i / size][i % size];
-      }
-    });
+  const uint32_t all = rows.count * (a.heads / a.layer.kv_heads),
+                 of_row = partial - row.first_partial;
+  if (all > Traits::kGroup) {
+    AttendHeads<Traits, Element, Traits::kPairs>(block, shared, a, of_row, rows.first, all, kv_head,
+                                                 skipped, count);
+  } else {
+    AttendHeads<Traits, Element, Traits::kGroup>(block, shared, a, of_row, rows.first, all, kv_head,
+                                                 skipped, count);
   }
 }
 

@@ -24,6 +24,13 @@ namespace tandem::kernels {
 #define TANDEM_NO_UNROLL
 #endif
 
+// Before a loop over an array that is to lie in registers.
+#ifdef __CUDACC_RTC__
+#define TANDEM_UNROLL _Pragma("unroll")
+#else
+#define TANDEM_UNROLL
+#endif
+
 #ifdef __CUDACC_RTC__
 
 class Block {

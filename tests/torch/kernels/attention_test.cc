@@ -24,7 +24,8 @@ namespace cpu = model::cpu;
 // kThreads below the number of cells, so that loops take turns.
 struct TestTraits {
   static constexpr int kThreads = 64;
-  static constexpr int kGroup = 2;
+  static constexpr int kGroup = 4;
+  static constexpr int kPairs = 8;
   static inline AttentionFault kFault = AttentionFault::kNone;
 };
 
@@ -354,6 +355,34 @@ TEST(AttentionKernels, WhereThePositionsOfATreeLieDoesNotShow) {
   }
 }
 
+// Five rows behind 600 tokens, as a block of draft tokens, and a row of another sequence.
+TEST(AttentionKernels, RowsOfASequenceReadWholePartialsOnce) {
+  Maker maker(6);
+  Pass pass = maker.NewPass(1, 4, 16);
+  const std::vector<Sequence> sequences = maker.Sequences();
+  for (const Sequence& sequence : sequences) {
+    const uint32_t first_page = static_cast<uint32_t>(pass.pages.size());
+    pass.pages.insert(pass.pages.end(), sequence.pages.begin(), sequence.pages.end());
+    const uint32_t rows = first_page == 0 ? 5 : 1;
+    for (uint32_t i = 600; i < 600 + rows; ++i) maker.AddRow(pass, {first_page, i, i, i + 1, 0});
+  }
+  AttentionArguments a;
+  a.rows = pass.rows.data();
+  a.row_count = 6;
+  for (uint32_t partial = 0; partial < 3; ++partial) {
+    std::vector<uint32_t> counts;
+    for (uint32_t row = 0; row < 6; ++row) {
+      counts.push_back(RowsTogether<TestTraits>(a, row, partial * kPartial).count);
+    }
+    std::vector<uint32_t> expected = {0, 0, 0, 0, 0, 1};
+    expected[partial] = 5;
+    // The last one holds the rows' own keys: not all of them see it whole.
+    if (partial == 2) expected.assign(6, 1);
+    EXPECT_EQ(counts, expected) << partial;
+  }
+  EXPECT_EQ(Attend<Float32>(pass, kOrders[2]), Plainly<Float32>(pass));
+}
+
 TEST(AttentionKernels, RowsThatFillUpGetZerosAndChangeNoOther) {
   Maker maker(5);
   Pass pass = maker.RandomPass();
@@ -403,7 +432,7 @@ TEST(AttentionKernels, PlantedFaultsAreFound) {
   for (AttentionFault fault : {AttentionFault::kLastPositionLost, AttentionFault::kBranchesIgnored,
                                AttentionFault::kPagesIgnored, AttentionFault::kPartialsOfTheBatch,
                                AttentionFault::kSharesForgotten, AttentionFault::kBarrierMissing,
-                               AttentionFault::kWindowIgnored}) {
+                               AttentionFault::kWindowIgnored, AttentionFault::kSequencesMixed}) {
     TestTraits::kFault = fault;
     EXPECT_NE(CheckPasses(1, 6), "") << static_cast<int>(fault);
   }

@@ -50,6 +50,7 @@ class HostPassKernels final : public PassKernels {
   struct Attention {
     static constexpr int kThreads = 32;
     static constexpr int kGroup = 4;
+    static constexpr int kPairs = 8;
     static constexpr AttentionFault kFault = kInAttention;
   };
   struct NormRope {

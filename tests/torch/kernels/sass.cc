@@ -125,6 +125,7 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
     if (in_loop[i]) {
       kernel.spills += absl::StartsWith(line.name, "LDL") || absl::StartsWith(line.name, "STL");
     }
+    block.products += absl::StartsWith(line.name, "FFMA");
     std::vector<int> registers = RegistersOf(line.operands);
     const bool load = absl::StartsWith(line.name, "LDG") && !registers.empty();
     for (size_t at = load ? 1 : 0; at < registers.size(); ++at) under_way.Read(registers[at]);
@@ -150,6 +151,14 @@ size_t SassKernel::Stretches(size_t in_flight) const {
   return static_cast<size_t>(
       std::count_if(in_loops.begin(), in_loops.end(),
                     [&](const SassBlock& one) { return one.in_flight >= in_flight; }));
+}
+
+size_t SassKernel::ProductsPerWideLoad() const {
+  size_t most = 0;
+  for (const SassBlock& one : in_loops) {
+    if (one.wide_loads > 0) most = std::max(most, one.products / one.wide_loads);
+  }
+  return most;
 }
 
 std::vector<SassKernel> ReadSass(absl::string_view text) {

@@ -13,6 +13,7 @@ namespace tandem::kernels {
 // A stretch of code without a branch or a label, in a loop.
 struct SassBlock {
   size_t wide_loads = 0;  // of 16 bytes
+  size_t products = 0;    // fused with a sum, of float32
   // The most loads from global memory that are under way at once: until the first instruction that
   // needs one of their results. Of these, those of 16 bytes.
   size_t in_flight = 0;
@@ -28,6 +29,8 @@ struct SassKernel {
   // Stretches in loops with at least so many loads of 16 bytes in flight, or of any size.
   size_t WideStretches(size_t in_flight) const;
   size_t Stretches(size_t in_flight) const;
+  // The most products that a stretch makes per load of 16 bytes.
+  size_t ProductsPerWideLoad() const;
 };
 
 // `text`: of nvdisasm -c.

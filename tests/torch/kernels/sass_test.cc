@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/torch/kernels/nvidia_tools.h"
+#include "torch/kernels/attention.h"
 #include "torch/kernels/kernel_sources.h"
 #include "torch/kernels/nvrtc_compiler.h"
 
@@ -55,6 +56,11 @@ TEST_F(SassTest, AttentionHasFourWideLoadsInFlightOfKeysAndOfValues) {
     const bool attends = kernel.name.rfind("tandem_attend", 0) == 0;
     EXPECT_GE(attends ? kernel.WideStretches(4) : kernel.Stretches(4), 2u) << kernel.name;
     EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+    // Of 16 bytes of a key each number is multiplied for all rows and heads that read it.
+    const size_t numbers = kernel.name == "tandem_attend_float32" ? 4 : 8;
+    if (attends) {
+      EXPECT_EQ(kernel.ProductsPerWideLoad(), numbers * AttentionTraits::kPairs) << kernel.name;
+    }
   }
 }
 
