@@ -150,11 +150,14 @@ TEST_F(FailureTest, TargetLosesItsDeviceAndEnds) {
   const std::string failing = "127.0.0.1:" + std::to_string(std::stoi(ReadFile(flags.port_file)));
   peers.target_address = failing + "," + cluster.target_address();
   cluster.StartOrchestrator(peers);
+  const v1::GenerateRequest request = GreedyRequest(Prompt(), 100, 4);
+  const std::vector<uint32_t> expected(Expected().begin(), Expected().begin() + 100);
   uint32_t replays = 0;
-  EXPECT_TRUE(WaitUntil([&] {
+  EXPECT_TRUE(WaitUntil([&] {  // until one began at that target
     lost = false;
-    const Reply reply = Send(cluster.channel(), Request(), Once([&] { lost = true; }));
-    ExpectRightIds(reply);
+    const Reply reply = Send(cluster.channel(), request, Once([&] { lost = true; }));
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.ids, expected);
     replays += reply.record().target_replays();
     return replays > 0;
   }));
@@ -162,7 +165,7 @@ TEST_F(FailureTest, TargetLosesItsDeviceAndEnds) {
   alarm(0);  // as the process would end
   EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(ended.message().find("(700)"), std::string::npos) << ended;
-  ExpectRightIds(Send(cluster.channel(), Request()));
+  EXPECT_EQ(Send(cluster.channel(), request).ids, expected);
 }
 
 // What a broken stream held lingers at the target. Each request finds its own again, so nothing of
