@@ -16,7 +16,7 @@
 
 namespace tandem::messages {
 
-inline constexpr uint32_t kProtocolRevision = 1;
+inline constexpr uint32_t kProtocolRevision = 2;
 // A draft with this feature prepares blocks for outcomes of the round under way, and wants
 // Submitted for it.
 inline constexpr char kFeatureOutcomes[] = "outcomes";

@@ -4,9 +4,17 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/messages/limits.h"
 #include "common/speculation/candidate_tree_codec.h"
 
 namespace tandem::draft_service {
+namespace {
+
+// Of the Blocks of one message; the rest is for the load and the framing. One Block alone is far
+// below it.
+constexpr size_t kMaxBytes = messages::kMaxMessageBytes - (64 << 10);
+
+}  // namespace
 
 internal::v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round,
                                  messages::Refusal refusal) {
@@ -43,15 +51,11 @@ internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, bas
   return block;
 }
 
-void Answers::Push(Stream& stream, std::vector<internal::v1::Block> blocks) {
-  for (internal::v1::Block& block : blocks) {
-    internal::v1::DraftReply reply;
-    *reply.mutable_block() = std::move(block);
-    if (!stream.sink->Send(std::move(reply))) return;  // its end is on its way
-  }
+void Answers::Put(Stream& stream, std::vector<internal::v1::Block> blocks) {
+  for (internal::v1::Block& block : blocks) *stream.unsent.add_next() = std::move(block);
 }
 
-void Answers::Send(Stream& stream, internal::v1::Block block, EndedAdvance advance) {
+void Answers::Put(Stream& stream, internal::v1::Block block, EndedAdvance advance) {
   stream.Pay();
   advance.status = block.status();
   advance.drafted = static_cast<uint32_t>(block.tokens_size());
@@ -59,10 +63,29 @@ void Answers::Send(Stream& stream, internal::v1::Block block, EndedAdvance advan
   block.set_computed_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.computed)));
   block.set_queued_us(static_cast<uint64_t>(absl::ToInt64Microseconds(advance.queued())));
   observer_.OnEnded(advance);  // before the Block: who has that finds its span
-  *block.mutable_load() = load_();
-  internal::v1::DraftReply reply;
-  *reply.mutable_block() = std::move(block);
-  stream.sink->Send(std::move(reply));  // false: its end is on its way
+  *stream.unsent.add_next() = std::move(block);
+}
+
+void Answers::Send() {
+  streams_.ForEach([this](Stream& stream) { Send(stream); });
+}
+
+void Answers::Send(Stream& stream) {
+  internal::v1::DraftReply message;
+  size_t bytes = 0;
+  const auto send = [&] {
+    *message.mutable_block()->mutable_load() = load_();
+    stream.sink->Send(std::exchange(message, {}));  // false: its end is on its way
+    bytes = 0;
+  };
+  for (internal::v1::Block& block : *stream.unsent.mutable_next()) {
+    const size_t more = block.ByteSizeLong();
+    if (bytes > 0 && bytes + more > kMaxBytes) send();
+    bytes += more;
+    *(message.has_block() ? message.add_next() : message.mutable_block()) = std::move(block);
+  }
+  if (message.has_block()) send();
+  stream.unsent.Clear();
 }
 
 void Answers::Drop(EndedAdvance advance) {

@@ -1,5 +1,6 @@
-// The one Block of each Advance, as it goes out: with its times and the load of that moment, once
-// the observer has heard of it. And Blocks that were made in advance.
+// The one Block of each Advance, as it goes out: with its times, once the observer has heard of it.
+// And Blocks that were made in advance. Those of a stream that are there together go out in one
+// message, with the load of that moment.
 //
 // Thread safety: the drafting thread alone.
 #pragma once
@@ -35,20 +36,25 @@ internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, bas
 
 class Answers {
  public:
-  // `clock` and `observer` outlive it. `load`: as of now, which goes with every Block.
-  Answers(const concurrency::Clock& clock, DraftObserver& observer, std::function<v1::Load()> load)
-      : clock_(clock), observer_(observer), load_(std::move(load)) {}
+  // All references outlive it. `load`: as of now.
+  Answers(const concurrency::Clock& clock, Streams& streams, DraftObserver& observer,
+          std::function<v1::Load()> load)
+      : clock_(clock), streams_(streams), observer_(observer), load_(std::move(load)) {}
 
   // The Block that the stream is owed. What of `advance` shows in the Block (status, candidates,
   // end) is filled in here, and so are the times in the Block.
-  void Send(Stream& stream, internal::v1::Block block, EndedAdvance advance);
+  void Put(Stream& stream, internal::v1::Block block, EndedAdvance advance);
   // Blocks that answer nothing, as they are, one after the other.
-  void Push(Stream& stream, std::vector<internal::v1::Block> blocks);
+  void Put(Stream& stream, std::vector<internal::v1::Block> blocks);
+  // Sends what was put.
+  void Send();
+  void Send(Stream& stream);
   // An Advance is over whose stream is gone: nothing is sent.
   void Drop(EndedAdvance advance);
 
  private:
   const concurrency::Clock& clock_;
+  Streams& streams_;
   DraftObserver& observer_;
   const std::function<v1::Load()> load_;
 };

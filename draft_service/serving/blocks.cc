@@ -45,6 +45,9 @@ void Blocks::Begin(AdvanceArrives event) {
   std::optional<Refusal> refusal;
   if (auto* invalid = std::get_if<Refusal>(&event.advance)) {
     refusal = std::move(*invalid);
+  } else if (stream->handed_over) {
+    refusal = messages::MakeRefusal(internal::v1::STATUS_DRAINING,
+                                    "the draft is shutting down: open at another one");
   } else if (sequence == nullptr) {
     refusal = Invalid("sequence", "this sequence is not open: send Open first");
   } else if (sequence->unanswered.has_value()) {
@@ -68,7 +71,7 @@ void Blocks::Begin(AdvanceArrives event) {
   if (const auto* advance = std::get_if<CheckedAdvance>(&event.advance)) {
     ended.max_draft_tokens = advance->max_draft_tokens;
   }
-  answers_.Send(*stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)), ended);
+  answers_.Put(*stream, RefusedBlock(event.sequence, event.round, *std::move(refusal)), ended);
 }
 
 std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& advance,
@@ -185,7 +188,7 @@ void Blocks::Answer(Sequence& sequence, internal::v1::Block block) {
   const Unanswered advance = *std::exchange(sequence.unanswered, std::nullopt);
   EndedAdvance ended = Ended(sequence, advance);
   if (sequence.drafter != nullptr) ended.recalled = sequence.drafter->TakeRecalled();
-  answers_.Send(streams_.At(sequence.stream), std::move(block), ended);
+  answers_.Put(streams_.At(sequence.stream), std::move(block), ended);
 }
 
 void Blocks::Drop(Sequence& sequence) {

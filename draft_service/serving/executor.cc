@@ -24,7 +24,7 @@ Executor::Executor(const Options& options)
            .shut_down = "the draft is shutting down: open at another one"}),
       instance_id_(options.instance_id),
       observer_(options.tracer, options.model_name),
-      answers_(clock(), observer_,
+      answers_(clock(), streams(), observer_,
                [this] {
                  Report();
                  return load();
@@ -48,7 +48,9 @@ std::string Executor::MetricsText() const {
 bool Executor::Compute() {
   if (!passes_.empty()) meter().BeginWork();
   blocks_.CutLate();
+  answers_.Send();  // what is there waits for no pass
   const bool ran = RunPasses();
+  answers_.Send();
   EndFinished();
   if (draining()) HandOver();
   Report();
@@ -111,13 +113,17 @@ void Executor::Free(Stream& stream, bool /*may_return*/) {
     passes_.Leave(*sequence);
     sequences_.Erase(*sequence);
   }
+  answers_.Send(stream);
   groups_.Leave(stream.client_id);
 }
 
 // Whoever is told so opens at another draft at once, and has it ready at the next round. To wait
 // for the end of its requests would be no better for them: a draft's state is cheap to build anew.
+// What is asked for from now on is refused, else a stream of many sequences might be owed some Block
+// for ever.
 void Executor::HandOver() {
   for (StreamId id : streams().Idle()) EndStream(id, shut_down());
+  streams().ForEach([](Stream& stream) { stream.handed_over = true; });
 }
 
 void Executor::Report() {

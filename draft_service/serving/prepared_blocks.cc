@@ -47,7 +47,7 @@ void PreparedBlocks::Send(Sequence& sequence) {
     base.sent->push_back({id, std::move(prepared)});
   }
   observer_.OnPrepared(PreparedEvent::kSent, blocks.size());
-  answers_.Push(streams_.At(sequence.stream), std::move(blocks));
+  answers_.Put(streams_.At(sequence.stream), std::move(blocks));
 }
 
 void PreparedBlocks::OnSubmitted(Sequence& sequence, base::BlockId block, uint32_t nodes) {

@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/messages/handshake.h"
+#include "common/messages/limits.h"
 #include "common/messages/trace_context.h"
 #include "common/messages/unknown_fields.h"
 #include "common/serving/welcome.h"
@@ -17,6 +19,12 @@ namespace {
 uint32_t ServedNodes(const Options& options) {
   const DrafterSet drafters(options.drafters, options.default_drafter);
   return drafters.tree_names().empty() ? 0 : options.max_nodes;
+}
+
+// What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
+absl::Status CheckOne(const internal::v1::DraftRequest& request) {
+  const bool has_answer = request.has_open() || request.has_advance();
+  return has_answer ? messages::RefuseUnknownHere(request) : messages::RefuseUnknown(request);
 }
 
 }  // namespace
@@ -60,10 +68,23 @@ Session::Session(SessionContext& context, std::shared_ptr<BlockSink> sink)
       context_(context) {}
 
 absl::Status Session::Check(internal::v1::DraftRequest& message) {
-  // What has an answer is refused by it; anything else that is unknown, beside it too, ends the
-  // stream.
-  const bool has_answer = message.has_open() || message.has_advance();
-  return has_answer ? messages::RefuseUnknownHere(message) : messages::RefuseUnknown(message);
+  auto* next = message.mutable_next();
+  if (next->size() >= messages::kMaxDraftRequests || (message.has_hello() && !next->empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message has ", next->size(), " requests as its next ones: at most ",
+                     messages::kMaxDraftRequests - 1, ", and none with Hello"));
+  }
+  google::protobuf::RepeatedPtrField<internal::v1::DraftRequest> held;
+  held.Swap(next);
+  absl::Status status = CheckOne(message);
+  for (const internal::v1::DraftRequest& request : held) {
+    if (request.has_hello() || !request.next().empty()) {
+      status.Update(absl::InvalidArgumentError("next has Hello, or a request that has a next one"));
+    }
+    status.Update(CheckOne(request));
+  }
+  held.Swap(next);
+  return status;
 }
 
 absl::Status Session::Admit(const internal::v1::Hello& /*hello*/, StreamId /*stream*/) {
@@ -72,21 +93,29 @@ absl::Status Session::Admit(const internal::v1::Hello& /*hello*/, StreamId /*str
 }
 
 void Session::Handle(internal::v1::DraftRequest message) {
-  switch (message.kind_case()) {
+  HandleOne(message);
+  for (internal::v1::DraftRequest& request : *message.mutable_next()) {
+    if (stream() == StreamId()) return;  // it has ended
+    HandleOne(request);
+  }
+}
+
+void Session::HandleOne(internal::v1::DraftRequest& request) {
+  switch (request.kind_case()) {
     case internal::v1::DraftRequest::kOpen:
-      OnOpen(std::move(*message.mutable_open()));
+      OnOpen(std::move(*request.mutable_open()));
       return;
     case internal::v1::DraftRequest::kAdvance:
-      OnAdvance(std::move(*message.mutable_advance()));
+      OnAdvance(std::move(*request.mutable_advance()));
       return;
     case internal::v1::DraftRequest::kClose:
       executor().queue().Push(
-          Arrival(CloseArrives{stream(), SequenceId{message.close().sequence()}}));
+          Arrival(CloseArrives{stream(), SequenceId{request.close().sequence()}}));
       return;
     case internal::v1::DraftRequest::kSubmitted:
-      PushRequest(SubmittedArrives{stream(), SequenceId{message.submitted().sequence()},
-                                   base::BlockId{message.submitted().block_id().value()},
-                                   message.submitted().nodes()});
+      PushRequest(SubmittedArrives{stream(), SequenceId{request.submitted().sequence()},
+                                   base::BlockId{request.submitted().block_id().value()},
+                                   request.submitted().nodes()});
       return;
     case internal::v1::DraftRequest::kHello:
       return;  // serving::Session takes it

@@ -2,8 +2,8 @@
 // (the states: common/serving/session.h). Checks each message and hands it to the drafting thread,
 // which answers. No gRPC in here.
 //
-// Streams of one client are independent of each other: a client has one a request, so a higher
-// incarnation fences nothing here.
+// Streams of one client are independent of each other: one that is given up may live beside the next
+// one for a while, so a higher incarnation fences nothing here.
 #pragma once
 
 #include <memory>
@@ -41,6 +41,7 @@ class Session final : public serving::Session<internal::v1::DraftRequest, Execut
   absl::Status Admit(const internal::v1::Hello& hello, StreamId stream) override;
   void Handle(internal::v1::DraftRequest message) override;
 
+  void HandleOne(internal::v1::DraftRequest& request);
   void OnOpen(internal::v1::Open open);
   void OnAdvance(internal::v1::Advance advance);
 

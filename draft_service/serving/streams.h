@@ -13,7 +13,9 @@ using BlockSink = transport::Sink<internal::v1::DraftReply>;
 
 // It is owed Blocks.
 struct Stream : serving::BaseStream<internal::v1::DraftReply> {
-  uint64_t group = 0;  // as ClientGroups'
+  uint64_t group = 0;               // as ClientGroups'
+  bool handed_over = false;         // the draft drains: it drafts what was asked for, and no more
+  internal::v1::DraftReply unsent;  // Blocks (answers.h)
 };
 
 using Streams = serving::StreamTable<Stream>;

@@ -1,6 +1,7 @@
 #include "orchestrator/draft/draft_client.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,29 +19,25 @@ class DraftClient::Session final : public DraftSession {
   void Open(const DraftOpen& open) override {
     Close();
     client_->Count(1);
-    stream_ = std::make_shared<Stream>(client_, events_, open);
-    // One client for all requests: together they have one client's share of the draft.
-    internal::v1::Hello hello = client_->hello_;
-    hello.set_incarnation(client_->NextIncarnation());
-    stream_->Begin(hello);
+    std::tie(stream_, sequence_) = client_->Open(events_, open);
   }
 
   void Advance(const DraftAdvance& advance) override {
-    if (stream_ != nullptr) stream_->Advance(advance);
+    if (stream_ != nullptr) stream_->Advance(sequence_, advance);
   }
 
   void Submitted(base::BlockId block_id, uint32_t nodes) override {
-    if (stream_ != nullptr) stream_->Submitted(block_id, nodes);
+    if (stream_ != nullptr) stream_->Submitted(sequence_, block_id, nodes);
   }
 
   void Close() override {
     if (stream_ == nullptr) return;
-    stream_->Abandon();
-    stream_.reset();
+    std::exchange(stream_, nullptr)->Remove(sequence_);
     client_->Count(-1);
   }
 
   NextDraft GiveUp(DraftLoss loss, absl::Duration /*at_least*/) override {
+    if (stream_ != nullptr && loss == DraftLoss::kLost) stream_->GiveUp(sequence_);
     Close();
     return loss == DraftLoss::kRefused ? NextDraft::kNever : NextDraft::kLater;
   }
@@ -48,7 +45,8 @@ class DraftClient::Session final : public DraftSession {
  private:
   const std::shared_ptr<DraftClient> client_;
   const std::shared_ptr<DraftEvents> events_;
-  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<Stream> stream_;  // null: nothing is open
+  base::SequenceId sequence_{};     // on it
 };
 
 DraftClient::DraftClient(PeerAddress peer, internal::v1::Hello hello,
@@ -59,13 +57,39 @@ DraftClient::DraftClient(PeerAddress peer, internal::v1::Hello hello,
       open_(std::move(open)),
       check_(std::move(check)) {}
 
+DraftClient::~DraftClient() {
+  if (stream_ != nullptr) stream_->End("the draft is used no more");
+}
+
 std::unique_ptr<DraftSession> DraftClient::NewSession(std::shared_ptr<DraftEvents> events) {
   return std::make_unique<Session>(shared_from_this(), std::move(events));
 }
 
-uint64_t DraftClient::NextIncarnation() {
+std::pair<std::shared_ptr<DraftClient::Stream>, base::SequenceId> DraftClient::Open(
+    std::shared_ptr<DraftEvents> events, const DraftOpen& open) {
+  while (true) {
+    std::shared_ptr<Stream> stream;
+    std::optional<internal::v1::Hello> hello;  // of a new stream
+    {
+      concurrency::MutexLock lock(mutex_);
+      if (stream_ == nullptr) {
+        stream_ = std::make_shared<Stream>(shared_from_this());
+        hello = hello_;
+        hello->set_incarnation(hello_.incarnation() + ++streams_);
+      }
+      stream = stream_;
+    }
+    const std::optional<base::SequenceId> sequence = stream->Open(events, open);
+    if (hello.has_value()) stream->Begin(open_, *hello);
+    if (sequence.has_value()) return {std::move(stream), *sequence};
+    StreamOver(*stream);
+  }
+}
+
+void DraftClient::StreamOver(const Stream& stream) {
+  std::shared_ptr<Stream> released;  // after the lock
   concurrency::MutexLock lock(mutex_);
-  return hello_.incarnation() + ++streams_;
+  if (stream_.get() == &stream) released = std::move(stream_);
 }
 
 std::string DraftClient::model_id() const {
@@ -180,10 +204,10 @@ void DraftClient::Fits(const v1::Welcome& welcome) {
                            .Add("numerics_id", welcome.numerics_id());
 }
 
-void DraftClient::Reported(const internal::v1::Block& block, bool works) {
+void DraftClient::Reported(const internal::v1::Block& first, uint64_t answers) {
   concurrency::MutexLock lock(mutex_);
-  if (block.has_load()) load_ = block.load();
-  if (works) ++answers_;
+  if (first.has_load()) load_ = first.load();
+  answers_ += answers;
 }
 
 void DraftClient::Count(int more) {

@@ -1,7 +1,5 @@
-// The client of one draft service. Each request has a Propose stream of its own over one channel.
-//
-// A stream begins with Hello. If the draft's Welcome fits, the sequence is opened and the loop gets
-// OnDraftOpened. A draft that does not fit never sees a prompt. The loop decides when to come back
+// The client of one draft service. All requests share one Propose stream (draft_stream.h): the first
+// one opens it, and the first one after its end opens the next. The loop decides when to come back
 // after a loss (draft/drafting.h).
 #pragma once
 
@@ -9,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +26,7 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   DraftClient(PeerAddress peer, internal::v1::Hello hello,
               OpenStream<internal::v1::DraftRequest, internal::v1::DraftReply> open,
               CheckWelcome check);
+  ~DraftClient();
 
   // `events` is called on any thread and hands over to the request's strand. The session uses this
   // draft only: its GiveUp returns kLater, or kNever once the draft has refused.
@@ -77,9 +77,14 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // Logs a line each time that the problem is another one.
   void Problem(bool refused, absl::string_view what, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
-  void Reported(const internal::v1::Block& block, bool works);
+  // A message came, with this many answers that only a working draft gives; `first`: its first Block.
+  void Reported(const internal::v1::Block& first, uint64_t answers);
   void Count(int more);
-  uint64_t NextIncarnation();
+  // Begins a sequence on the stream that there is, or on a new one.
+  std::pair<std::shared_ptr<Stream>, base::SequenceId> Open(std::shared_ptr<DraftEvents> events,
+                                                            const DraftOpen& open);
+  // The stream takes no sequences any more.
+  void StreamOver(const Stream& stream);
 
   const PeerAddress peer_;
   const internal::v1::Hello hello_;
@@ -87,7 +92,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   const CheckWelcome check_;
 
   mutable concurrency::Mutex mutex_;
-  uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;  // opened so far
+  std::shared_ptr<Stream> stream_ TANDEM_GUARDED_BY(mutex_);  // null: the next sequence opens one
+  uint64_t streams_ TANDEM_GUARDED_BY(mutex_) = 0;            // opened so far
   uint64_t answers_ TANDEM_GUARDED_BY(mutex_) = 0;
   uint32_t sequences_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);  // the last one that fitted

@@ -1,6 +1,6 @@
 // Asks a draft who it is before the first request needs it, and again from time to time.
 //
-// A request greets its draft on a stream of its own. Without this, a draft with another tokenizer
+// The first request opens the stream to a draft. Without this, a draft with another tokenizer
 // would be found out by a request, long after the orchestrator said that it is ready. (It is ready
 // all the same: a draft is never needed.) And Describe and metrics could not tell a draft that
 // nobody uses from one that is gone.

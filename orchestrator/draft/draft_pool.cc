@@ -37,7 +37,7 @@ class DraftPool::Session final : public DraftSession {
     if (session_ != nullptr) session_->Close();
   }
   NextDraft GiveUp(DraftLoss loss, absl::Duration at_least) override {
-    Close();
+    if (session_ != nullptr) session_->GiveUp(loss, at_least);
     if (loss == DraftLoss::kRefused && at_ != 0) refused_.insert(at_);
     return pool_->Failed(at_, loss, at_least, refused_, drafter_);
   }

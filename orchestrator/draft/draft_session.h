@@ -68,7 +68,7 @@ class DraftSession {
  public:
   virtual ~DraftSession() = default;  // closes
 
-  // Begins a new attempt on a stream of its own, and closes the one before. Each attempt is
+  // Begins a new attempt, as a sequence of its own, and closes the one before. Each attempt is
   // answered by OnDraftOpened or OnDraftLost. The session chooses the draft.
   virtual void Open(const DraftOpen& open) = 0;
   // Call after OnDraftOpened, and not while an Advance is unanswered. OnBlock or OnDraftLost

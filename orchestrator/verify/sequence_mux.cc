@@ -6,13 +6,6 @@
 #include "orchestrator/verify/verify_wire.h"
 
 namespace tandem::orchestrator {
-namespace {
-
-// While verdicts are given out, so many Steps wait for each other at most: some 2 ms of the
-// orchestrator's time.
-constexpr size_t kMaxHeldSteps = 64;
-
-}  // namespace
 
 // ---- the stream's life ----
 
@@ -106,18 +99,13 @@ uint32_t SequenceMux::sequences() const {
 
 // ---- what the stream says ----
 
-// Only one message is under way. So batches keep their order (a sequence's end follows its Steps),
-// and what gets ready meanwhile goes out together. Each message wakes threads here and at the
-// target. A message for a few Steps is dearer than their wait for the others.
 void SequenceMux::Flush() {
   internal::v1::TargetRequest request;
   std::shared_ptr<Sink> sink;
   {
     concurrency::MutexLock lock(mutex_);
-    if (!Sends() || unwritten_ > 0 || batches_.empty()) return;
-    if (gives_out_ && batches_.steps() < kMaxHeldSteps) return;
+    if (!Sends() || !turns_.Take(batches_.size(), shared_from_this())) return;
     *request.mutable_batch() = batches_.Take(max_batch_bytes_);
-    ++unwritten_;
     sink = sink_;
   }
   sink->Send(std::move(request));  // false: the stream is over, and OnDone tells
@@ -126,16 +114,13 @@ void SequenceMux::Flush() {
 void SequenceMux::OnWritten() {
   {
     concurrency::MutexLock lock(mutex_);
-    --unwritten_;
+    turns_.Written();
   }
   Flush();
 }
 
 void SequenceMux::OnVerdicts(const internal::v1::Verdicts& verdicts) {
-  {
-    concurrency::MutexLock lock(mutex_);
-    gives_out_ = true;
-  }
+  const Delivery delivery;
   for (const internal::v1::Verdict& verdict : verdicts.verdicts()) {
     std::shared_ptr<VerifyEvents> events;
     {
@@ -147,11 +132,6 @@ void SequenceMux::OnVerdicts(const internal::v1::Verdicts& verdicts) {
     }
     events->OnVerdict(incarnation_, FromWire(verdict));
   }
-  {
-    concurrency::MutexLock lock(mutex_);
-    gives_out_ = false;
-  }
-  Flush();
 }
 
 }  // namespace tandem::orchestrator

@@ -1,10 +1,9 @@
 // The sequences on one Verify stream: it decides which Steps go out together, and finds the
 // sequence of each verdict.
 //
-// Steps that get ready while a write is under way go out together in the next Batch, up to a limit.
-// So do the Steps that the verdicts of one message lead to, or the first 64 of them. There is no
-// timer. A verdict finds its request by its sequence. A stream that is opened in place of a broken
-// one has a mux of its own, so nothing of one stream is ever taken for the other's.
+// When a Batch goes out is said by peers/write_turns.h. A verdict finds its request by its sequence. A
+// stream that is opened in place of a broken one has a mux of its own, so nothing of one stream is
+// ever taken for the other's.
 //
 //   state      meaning                                     takes sequences   sends Steps
 //   kGreeting  Hello sent; the Welcome is to come          no                no
@@ -28,6 +27,7 @@
 #include "common/concurrency/instant.h"
 #include "common/concurrency/mutex.h"
 #include "common/transport/stream.h"
+#include "orchestrator/peers/write_turns.h"
 #include "orchestrator/verify/step_batches.h"
 #include "orchestrator/verify/verify_session.h"
 #include "tandem/internal/v1/target.pb.h"
@@ -37,7 +37,7 @@ namespace tandem::orchestrator {
 // Thread-safe. It calls the sink and the sessions' events with no lock held, and never calls its
 // client. So the client may hold its own lock while it calls functions that call nobody (all except
 // OnWritten and OnVerdicts).
-class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
+class SequenceMux final : public SharedWriter, public std::enable_shared_from_this<SequenceMux> {
  public:
   using Sink = transport::Sink<internal::v1::TargetRequest>;
   using EventsList = std::vector<std::shared_ptr<VerifyEvents>>;
@@ -116,7 +116,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   void SetParked(base::SequenceId sequence, bool parked);
   bool taken(base::SequenceId sequence) const;
   void Remove(base::SequenceId sequence);
-  void Flush();
+  void Flush() override;
   bool Sends() const TANDEM_REQUIRES(mutex_) {
     return state_ == State::kUp || state_ == State::kGivenUp;
   }
@@ -128,8 +128,7 @@ class SequenceMux : public std::enable_shared_from_this<SequenceMux> {
   mutable concurrency::Mutex mutex_;
   State state_ TANDEM_GUARDED_BY(mutex_) = State::kGreeting;
   std::shared_ptr<Sink> sink_ TANDEM_GUARDED_BY(mutex_);
-  int unwritten_ TANDEM_GUARDED_BY(mutex_) = 1;       // messages given to the sink; the Hello
-  bool gives_out_ TANDEM_GUARDED_BY(mutex_) = false;  // the verdicts of a message
+  WriteTurns turns_ TANDEM_GUARDED_BY(mutex_);
   StepBatches batches_ TANDEM_GUARDED_BY(mutex_);
   std::map<base::SequenceId, Sequence> sequences_ TANDEM_GUARDED_BY(mutex_);  // those with a Link
   uint32_t parked_ TANDEM_GUARDED_BY(mutex_) = 0;                             // of these

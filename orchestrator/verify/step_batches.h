@@ -21,8 +21,8 @@ class StepBatches {
   // Ends a sequence. Its waiting Steps are dropped.
   void Close(base::SequenceId sequence);
   void Clear();
-  size_t steps() const { return steps_.size(); }
-  bool empty() const { return steps_.empty() && closings_.empty(); }
+  size_t size() const { return steps_.size() + closings_.size(); }
+  bool empty() const { return size() == 0; }
 
   // The next Batch: the closings, and as many Steps as fit into `max_bytes`, at least one. Closings
   // come first, so that a closed sequence is freed before a Step takes its slot. If there are more

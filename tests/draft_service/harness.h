@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/concurrency/mutex.h"
+#include "common/messages/handshake.h"
 #include "common/speculation/prefix.h"
 #include "draft_service/drafters/model_drafter.h"
 #include "draft_service/drafters/prompt_lookup.h"
@@ -31,6 +32,8 @@ class RecordingSink final : public BlockSink {
     if (closed_.has_value()) return false;
     if (message.has_welcome()) welcome_ = message.welcome();
     if (message.has_block()) blocks_.push_back(message.block());
+    blocks_.insert(blocks_.end(), message.next().begin(), message.next().end());
+    ++messages_;
     return true;
   }
   void Close(absl::Status status) override {
@@ -42,6 +45,10 @@ class RecordingSink final : public BlockSink {
   std::vector<internal::v1::Block> Take() {
     concurrency::MutexLock lock(mutex_);
     return std::exchange(blocks_, {});
+  }
+  int messages() const {
+    concurrency::MutexLock lock(mutex_);
+    return messages_;
   }
   std::optional<v1::Welcome> welcome() const {
     concurrency::MutexLock lock(mutex_);
@@ -56,6 +63,7 @@ class RecordingSink final : public BlockSink {
   mutable concurrency::Mutex mutex_;
   std::optional<v1::Welcome> welcome_ TANDEM_GUARDED_BY(mutex_);
   std::vector<internal::v1::Block> blocks_ TANDEM_GUARDED_BY(mutex_);
+  int messages_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> closed_ TANDEM_GUARDED_BY(mutex_);
 };
 
@@ -174,7 +182,7 @@ class Harness {
   Stream Connect(const std::string& client = "orchestrator") {
     Stream stream = ConnectWithoutHello();
     internal::v1::DraftRequest request;
-    request.mutable_hello()->set_protocol_revision(1);
+    request.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     request.mutable_hello()->set_client_id(client);
     request.mutable_hello()->set_incarnation(1);
     stream.Send(request);

@@ -53,8 +53,9 @@ struct Client {
   };
 
   Harness::Stream stream;
-  bool finished = false;  // it sends nothing more
-  bool over = false;      // its transport is gone
+  std::optional<internal::v1::DraftRequest> together;  // present: what it says waits for more
+  bool finished = false;                               // it sends nothing more
+  bool over = false;                                   // its transport is gone
   std::map<AdvanceKey, Asked> asked;
   std::map<uint64_t, std::vector<uint32_t>> committed;  // of each sequence
   std::map<uint64_t, uint64_t> rounds;
@@ -117,6 +118,10 @@ class Run {
         break;
       case 11:
         SendSubmitted(client);
+        break;
+      case 12:
+        client.together.has_value() ? SendTogether(client)
+                                    : void(client.together = internal::v1::DraftRequest());
         break;
       default:
         SendAdvance(client);
@@ -242,14 +247,28 @@ class Run {
   void SendArbitrary(Client& client) {
     internal::v1::DraftRequest request;
     if (!request.ParseFromString(data_.ConsumeRandomLengthString(300))) return;
+    Doubt(client, request);
+    for (const internal::v1::DraftRequest& next : request.next()) Doubt(client, next);
+    Send(client, request);
+  }
+  static void Doubt(Client& client, const internal::v1::DraftRequest& request) {
     if (request.has_open()) client.unforetold.insert(request.open().sequence());
     if (request.has_advance()) client.unforetold.insert(request.advance().sequence());
-    Send(client, request);
   }
 
   void Send(Client& client, const internal::v1::DraftRequest& request) {
     if (client.finished || client.over || client.stream.sink->closed().has_value()) return;
-    client.stream.Send(request);
+    Note(client, request);
+    for (const internal::v1::DraftRequest& next : request.next()) Note(client, next);
+    using internal::v1::DraftRequest;
+    const bool goes_alone =
+        request.kind_case() == DraftRequest::KIND_NOT_SET || !request.next().empty();
+    if (goes_alone) SendTogether(client);
+    if (!client.together.has_value()) return client.stream.Send(request);
+    const bool first = client.together->kind_case() == DraftRequest::KIND_NOT_SET;
+    *(first ? &*client.together : client.together->add_next()) = request;
+  }
+  static void Note(Client& client, const internal::v1::DraftRequest& request) {
     if (!request.has_advance()) return;
     const internal::v1::Advance& advance = request.advance();
     Client::Asked& asked = client.asked[{advance.sequence(), advance.round()}];
@@ -257,9 +276,17 @@ class Run {
         ++asked.times == 1 ? client.committed[advance.sequence()] : std::vector<uint32_t>();
     asked.max_draft_tokens = std::max(asked.max_draft_tokens, advance.shape().max_draft_tokens());
   }
+  // One message.
+  void SendTogether(Client& client) {
+    const auto message = std::exchange(client.together, std::nullopt);
+    if (!message.has_value() || client.over) return;
+    if (message->kind_case() == internal::v1::DraftRequest::KIND_NOT_SET) return;
+    if (!client.stream.sink->closed().has_value()) client.stream.Send(*message);
+  }
 
   void HalfClose(Client& client) {
     if (client.over || std::exchange(client.finished, true)) return;
+    SendTogether(client);
     client.stream.session->OnHalfClose();
   }
 
@@ -288,7 +315,7 @@ class Run {
     if (block.has_assumes()) return CheckPrepared(asked, block);
     TANDEM_CHECK(++asked.answered <= asked.times) << block.ShortDebugString();
     TANDEM_CHECK(block.final() && block.status() != internal::v1::STATUS_UNSPECIFIED);
-    TANDEM_CHECK(block.has_load() && block.load().free_slots() <= 5);
+    TANDEM_CHECK(block.load().free_slots() <= 5);
     TANDEM_CHECK(block.queued_us() < 1'000'000'000 && block.computed_us() < 1'000'000'000);
     TANDEM_CHECK(block.status() != internal::v1::STATUS_INTERNAL) << block.ShortDebugString();
     if (block.status() != internal::v1::STATUS_OK) {
@@ -356,6 +383,9 @@ std::vector<std::string> tandem::fuzz::Seeds() {
        {MakeOpen(1, prompt), MakeAdvance(1, 1, prompt, 3), MakeClose(1)}) {
     messages += request.SerializeAsString() + "\\ ";
   }
+  internal::v1::DraftRequest together = MakeOpen(1, prompt);
+  *together.add_next() = MakeAdvance(1, 1, prompt, 3);
+  messages += together.SerializeAsString() + "\\ ";
   // The provider takes numbers from the end and strings from the beginning.
   const std::string numbers = "\x0a\x0f\x07\x0b\x0c\x0a\x09\x0e\x08\x01\x0d\x0f\x07\x0a\x02\x05";
   return {messages + numbers + numbers, messages + std::string(200, '\x01') + numbers,

@@ -15,6 +15,7 @@
 
 #include "common/acceptance/tree.h"
 #include "common/base/check.h"
+#include "common/messages/handshake.h"
 #include "common/speculation/candidate_tree_codec.h"
 #include "common/speculation/prefix.h"
 #include "tests/fuzz/fuzz.h"
@@ -407,7 +408,7 @@ std::vector<std::string> tandem::fuzz::Seeds() {
   *request.mutable_batch()->add_steps() = MakeStep(1, 2, prompt, 1);
   request.mutable_batch()->add_close(2);
   internal::v1::TargetRequest hello;
-  hello.mutable_hello()->set_protocol_revision(1);
+  hello.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
   hello.mutable_hello()->set_client_id("one");
   // The provider takes numbers from the end and strings from the beginning.
   const std::string numbers = "\x0a\x0f\x07\x0b\x0c\x0a\x09\x0e\x08\x01\x0d\x0f\x07\x0a\x02\x05";

@@ -15,6 +15,7 @@
 #include "common/acceptance/rule.h"
 #include "common/base/check.h"
 #include "common/concurrency/mutex.h"
+#include "common/messages/handshake.h"
 #include "common/sampling/distribution.h"
 #include "common/sampling/token_history.h"
 #include "common/speculation/prefix.h"
@@ -157,7 +158,7 @@ class Harness {
   Stream Connect(const std::string& client = "orchestrator", uint64_t incarnation = 1) {
     Stream stream = ConnectWithoutHello();
     internal::v1::TargetRequest request;
-    request.mutable_hello()->set_protocol_revision(1);
+    request.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     request.mutable_hello()->set_client_id(client);
     request.mutable_hello()->set_incarnation(incarnation);
     stream.session->OnMessage(request);

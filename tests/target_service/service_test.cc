@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/log.h"
+#include "common/messages/handshake.h"
 #include "common/transport/server_host.h"
 #include "tandem/internal/v1/target.grpc.pb.h"
 #include "tests/target_service/harness.h"
@@ -43,7 +44,7 @@ class TargetService : public ::testing::Test {
   std::unique_ptr<Stream> Connect(grpc::ClientContext& call, const std::string& client) {
     auto stream = stub_->Verify(&call);
     internal::v1::TargetRequest hello;
-    hello.mutable_hello()->set_protocol_revision(1);
+    hello.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     hello.mutable_hello()->set_client_id(client);
     hello.mutable_hello()->set_incarnation(1);
     hello.mutable_hello()->set_tokenizer_id("tokens-1");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace tandem::messages::handshake_test {
 namespace {
 
@@ -44,7 +46,7 @@ TEST(CheckHelloTest, TakesAnEqualPeerAndOneThatDoesNotCare) {
 TEST(CheckHelloTest, NamesBothValues) {
   internal::v1::Hello hello = MakeHello();
   hello.set_protocol_revision(7);
-  ExpectRefused(CheckHello(hello, MakeWelcome()), "7", "1");
+  ExpectRefused(CheckHello(hello, MakeWelcome()), "7", absl::StrCat(kProtocolRevision));
   hello = MakeHello();
   hello.set_tokenizer_id("tok-b");
   ExpectRefused(CheckHello(hello, MakeWelcome()), "tok-b", "tok-a");
@@ -73,8 +75,9 @@ TEST(CheckWelcomeTest, NamesBothValues) {
   ExpectRefused(CheckWelcome(MakeWelcome(), {"", "model-b", {}}), "model-b", "model-a");
   ExpectRefused(CheckWelcome(MakeWelcome(), {"", "", {"outcomes"}}), "outcomes", "trees");
   v1::Welcome newer = MakeWelcome();
-  newer.set_protocol_revision(2);
-  ExpectRefused(CheckWelcome(newer, {}), "1", "2");
+  newer.set_protocol_revision(kProtocolRevision + 1);
+  ExpectRefused(CheckWelcome(newer, {}), absl::StrCat(kProtocolRevision),
+                absl::StrCat(kProtocolRevision + 1));
 }
 
 std::optional<uint32_t> Compare(const std::vector<uint32_t>& mine,

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "common/concurrency/mutex.h"
+#include "common/messages/handshake.h"
 #include "common/serving/executor.h"
 #include "common/serving/session.h"
 #include "common/serving/welcome.h"
@@ -136,7 +137,7 @@ struct Echo {
     std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>();
     std::unique_ptr<EchoSession> session;
 
-    void Hello(uint32_t revision = 1) {
+    void Hello(uint32_t revision = messages::kProtocolRevision) {
       internal::v1::DraftRequest request;
       request.mutable_hello()->set_protocol_revision(revision);
       request.mutable_hello()->set_client_id("client");

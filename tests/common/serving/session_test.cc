@@ -40,7 +40,7 @@ TEST(ServingSession, HelloComesFirstAndOnce) {
 TEST(ServingSession, WhoDoesNotFitIsRefusedAndNeverKnown) {
   Echo echo;
   auto misfit = echo.ConnectWithoutHello();
-  misfit.Hello(/*revision=*/2);
+  misfit.Hello(messages::kProtocolRevision + 1);
   EXPECT_EQ(misfit.ended(), StatusCode::kFailedPrecondition);
   auto unwanted = echo.ConnectWithoutHello();
   unwanted.session->admission = absl::UnavailableError("full");

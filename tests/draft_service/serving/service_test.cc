@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/concurrency/system_clock.h"
+#include "common/messages/handshake.h"
 #include "common/messages/trace_context.h"
 #include "common/telemetry/attributes.h"
 #include "common/transport/server_host.h"
@@ -46,7 +47,7 @@ class DraftService : public ::testing::Test {
   std::unique_ptr<Stream> Connect(grpc::ClientContext& call) {
     auto stream = stub_->Propose(&call);
     internal::v1::DraftRequest hello;
-    hello.mutable_hello()->set_protocol_revision(1);
+    hello.mutable_hello()->set_protocol_revision(messages::kProtocolRevision);
     hello.mutable_hello()->set_client_id("orchestrator");
     stream->Write(hello);
     return stream;

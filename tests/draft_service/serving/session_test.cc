@@ -113,8 +113,9 @@ TEST(DraftSession, ADrainHandsSequencesOver) {
   idle.Send(MakeOpen(1, kPrompt));
   auto busy = draft.Connect("busy");
   busy.Send(MakeOpen(1, kPrompt));
+  busy.Send(MakeOpen(3, kPrompt));
   draft.RunAll();
-  EXPECT_EQ(draft.executor->active_sequences(), 2u);
+  EXPECT_EQ(draft.executor->active_sequences(), 3u);
   busy.Send(MakeAdvance(1, 1, kPrompt, 5));
   draft.executor->Drain();
   busy.Send(MakeOpen(2, kPrompt));
@@ -123,14 +124,17 @@ TEST(DraftSession, ADrainHandsSequencesOver) {
   ASSERT_TRUE(idle.sink->closed().has_value());
   EXPECT_EQ(idle.sink->closed()->code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(busy.sink->closed().has_value()) << "its block is not there yet";
-  EXPECT_EQ(draft.executor->active_sequences(), 1u);
+  EXPECT_EQ(draft.executor->active_sequences(), 2u);
 
+  busy.Send(MakeAdvance(3, 1, kPrompt, 5));  // else the stream might be owed a block for ever
   draft.RunAll();
   const std::vector<internal::v1::Block> blocks = busy.sink->Take();
-  ASSERT_EQ(blocks.size(), 2u);
+  ASSERT_EQ(blocks.size(), 3u);
   EXPECT_EQ(blocks[0].status(), internal::v1::STATUS_DRAINING);
-  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_OK);
-  EXPECT_FALSE(blocks[1].tokens().empty());
+  EXPECT_EQ(blocks[1].status(), internal::v1::STATUS_DRAINING);
+  EXPECT_EQ(blocks[1].sequence(), 3u);
+  EXPECT_EQ(blocks[2].status(), internal::v1::STATUS_OK);
+  EXPECT_FALSE(blocks[2].tokens().empty());
   ASSERT_TRUE(busy.sink->closed().has_value());
   EXPECT_EQ(busy.sink->closed()->code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(draft.executor->active_sequences(), 0u);
@@ -138,6 +142,56 @@ TEST(DraftSession, ADrainHandsSequencesOver) {
   busy.Send(MakeAdvance(1, 2, kPrompt, 5));  // it crosses the end of its stream
   draft.RunAll();
   EXPECT_TRUE(busy.sink->Take().empty());
+}
+
+// What comes in one message is answered in one, where it is ready at one time.
+TEST(DraftSession, AMessageHasManyRequests) {
+  Harness draft;
+  auto stream = draft.Connect();
+  internal::v1::DraftRequest message = MakeOpen(1, kPrompt);
+  *message.add_next() = MakeOpen(2, kPrompt, "prompt-lookup");
+  *message.add_next() = MakeAdvance(1, 1, kPrompt, 5);
+  *message.add_next() = MakeAdvance(2, 1, kPrompt, 5);
+  message.mutable_next(2)->mutable_advance()->mutable_shape()->set_max_nodes(9);
+  *message.add_next() = MakeOpen(3, kPrompt);
+  *message.add_next() = MakeAdvance(3, 1, kPrompt, 5);
+  internal::v1::Advance& unknown = *message.mutable_next(4)->mutable_advance();
+  unknown.GetReflection()->MutableUnknownFields(&unknown)->AddVarint(900, 1);
+  *message.add_next() = MakeOpen(4, kPrompt);
+  *message.add_next() = MakeAdvance(4, 1, kPrompt, 5);
+  stream.Send(message);
+  draft.RunAll();
+  EXPECT_EQ(stream.sink->messages(), 3) << "Welcome; what was refused; what was drafted";
+  const std::vector<internal::v1::Block> blocks = stream.sink->Take();
+  ASSERT_EQ(blocks.size(), 4u);
+  EXPECT_EQ(blocks[0].problem().field(), "shape.max_nodes");
+  EXPECT_EQ(blocks[1].problem().field(), "unknown field");
+  EXPECT_EQ(blocks[2].tokens_size(), 4);
+  EXPECT_EQ(blocks[3].tokens_size(), 4);
+  for (size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(blocks[i].has_load(), i % 2 == 0);
+  EXPECT_FALSE(stream.sink->closed().has_value());
+}
+
+TEST(DraftSession, AMessageThatIsNestedOrTooLongEndsTheStream) {
+  const auto ends = [](const internal::v1::DraftRequest& message) {
+    Harness draft;
+    auto stream = draft.Connect();
+    stream.Send(message);
+    EXPECT_TRUE(stream.sink->closed().has_value());
+    return std::string(stream.sink->closed().value_or(absl::OkStatus()).message());
+  };
+  internal::v1::DraftRequest message = MakeOpen(1, kPrompt);
+  message.add_next()->mutable_hello();
+  EXPECT_THAT(ends(message), HasSubstr("next has Hello"));
+  *message.mutable_next(0) = MakeOpen(2, kPrompt);
+  message.mutable_next(0)->add_next()->mutable_close();
+  EXPECT_THAT(ends(message), HasSubstr("has a next one"));
+  message.mutable_next(0)->clear_next();
+  message.add_next();
+  EXPECT_THAT(ends(message), HasSubstr("has no kind"));
+  message.mutable_next()->Clear();
+  for (int i = 0; i < 1024; ++i) message.add_next()->mutable_close();
+  EXPECT_THAT(ends(message), HasSubstr("1024 requests as its next ones: at most 1023"));
 }
 
 TEST(DraftSession, ShapesThatAreNotServedAreNamed) {

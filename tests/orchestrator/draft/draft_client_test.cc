@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "orchestrator/draft/draft_batches.h"
 
 namespace tandem::orchestrator::draft_client_test {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 struct FakeStream final : transport::Sink<internal::v1::DraftRequest> {
   bool Send(internal::v1::DraftRequest message) override {
     sent.push_back(std::move(message));
+    if (writes) handler->OnWritten(0);
     return true;
   }
   void Close(absl::Status status) override { closed = std::move(status); }
@@ -28,16 +32,20 @@ struct FakeStream final : transport::Sink<internal::v1::DraftRequest> {
     reply.mutable_welcome()->mutable_limits()->set_context_length(context_length);
     handler->OnMessage(reply);
   }
-  void Block(uint64_t round) const {
+  void Block(uint64_t round, std::vector<uint64_t> sequences = {1}) const {
     internal::v1::DraftReply reply;
-    reply.mutable_block()->set_sequence(1);
-    reply.mutable_block()->set_round(round);
-    reply.mutable_block()->set_status(internal::v1::STATUS_OK);
+    for (uint64_t sequence : sequences) {
+      internal::v1::Block& block = *(reply.has_block() ? reply.add_next() : reply.mutable_block());
+      block.set_sequence(sequence);
+      block.set_round(round);
+      block.set_status(internal::v1::STATUS_OK);
+    }
     handler->OnMessage(reply);
   }
 
   std::unique_ptr<transport::StreamHandler<internal::v1::DraftReply>> handler;
   std::vector<internal::v1::DraftRequest> sent;
+  bool writes = true;  // else the test says when what was sent is written
   std::optional<absl::Status> closed;
 };
 
@@ -82,19 +90,21 @@ struct Fixture {
         });
     session = client->NewSession(events);
   }
-  FakeStream& Open(uint64_t attempt, uint32_t max_length = 50) {
+  FakeStream& Open(uint64_t attempt) { return Open(*session, attempt); }
+  FakeStream& Open(DraftSession& of, uint64_t attempt) {
     DraftOpen open;
     open.attempt = base::DraftAttempt{attempt};
-    open.settings.max_length = max_length;
+    open.settings.max_length = 50;
     open.prefix.tokens = {1, 2, 3};
-    session->Open(open);
+    of.Open(open);
     return *streams.back();
   }
-  void Advance(uint64_t round) {
+  void Advance(uint64_t round) { Advance(*session, round); }
+  static void Advance(DraftSession& of, uint64_t round) {
     DraftAdvance advance;
     advance.round = round;
     advance.max_draft_tokens = 4;
-    session->Advance(advance);
+    of.Advance(advance);
   }
 
   absl::Status fits;
@@ -124,19 +134,131 @@ TEST(DraftClient, OnlyADraftThatBuildsOnItHearsWhatWasSubmitted) {
   }
 }
 
-// They share one client's part of the draft, and the incarnation rises with every stream.
-TEST(DraftClient, AllRequestsAreOneClient) {
+TEST(DraftClient, AllRequestsShareAStreamAndEachHearsOfItsOwn) {
   Fixture f;
-  f.Open(1);
-  auto other = f.client->NewSession(f.events);
-  DraftOpen open;
-  open.attempt = base::DraftAttempt{1};
-  other->Open(open);
+  auto others = std::make_shared<Recorder>();
+  auto other = f.client->NewSession(others);
+  FakeStream& stream = f.Open(1);
+  f.Open(*other, 7);
+  ASSERT_EQ(f.streams.size(), 1u);
+  stream.Welcome();
+  EXPECT_EQ(f.events->opened, std::vector<uint64_t>{1});
+  EXPECT_EQ(others->opened, std::vector<uint64_t>{7});
+  f.Advance(1);
+  f.Advance(*other, 1);
+  stream.Block(1, {2, 1, 9});
+  EXPECT_EQ(f.events->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{1, 1}}));
+  EXPECT_EQ(others->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{7, 1}}));
+  other.reset();
+  EXPECT_EQ(stream.sent.back().close().sequence(), 2u);
+  EXPECT_EQ(f.client->sequences(), 1u);
+  f.Advance(2);
+  stream.handler->OnDone(absl::UnavailableError("cut"));
+  EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kLost}}));
+  EXPECT_TRUE(others->lost.empty());
+}
+
+TEST(DraftClient, WhatGetsReadyDuringAWriteGoesOutTogether) {
+  Fixture f;
+  FakeStream& stream = f.Open(1);
+  std::vector<std::unique_ptr<DraftSession>> others;
+  for (int i = 0; i < 3; ++i) f.Open(*others.emplace_back(f.client->NewSession(f.events)), 2);
+  stream.writes = false;
+  stream.Welcome(0, "outcomes");
+  ASSERT_EQ(stream.sent.size(), 2u) << "four prompts in a message";
+  EXPECT_EQ(stream.sent[1].next_size(), 3);
+  f.session->Submitted(base::BlockId{1}, 1);
+  f.Advance(1);
+  for (const auto& other : others) f.Advance(*other, 1);
+  others.pop_back();
+  ASSERT_EQ(stream.sent.size(), 2u);
+  stream.handler->OnWritten(0);
+  ASSERT_EQ(stream.sent.size(), 3u);
+  const internal::v1::DraftRequest& message = stream.sent[2];
+  ASSERT_EQ(message.next_size(), 4);
+  EXPECT_EQ(message.submitted().sequence(), 1u);
+  EXPECT_EQ(message.next(0).advance().sequence(), 1u);
+  EXPECT_EQ(message.next(1).advance().sequence(), 2u);
+  EXPECT_EQ(message.next(2).advance().sequence(), 3u);
+  EXPECT_EQ(message.next(3).close().sequence(), 4u) << "and its Advance was not sent";
+}
+
+// Who waits there goes on waiting; who comes gets another stream, one for all.
+TEST(DraftClient, ASilentStreamIsRenewedOnce) {
+  Fixture f;
+  FakeStream& silent = f.Open(1);
+  auto patient = f.client->NewSession(f.events);
+  f.Open(*patient, 2);
+  silent.Welcome();
+  f.Advance(1);
+  f.Advance(*patient, 1);
+  f.session->GiveUp(DraftLoss::kLost, absl::ZeroDuration());
+  FakeStream& fresh = f.Open(3);
+  EXPECT_EQ(fresh.sent[0].hello().incarnation(), 102u);
+  auto third = f.client->NewSession(f.events);
+  f.Open(*third, 4);
   ASSERT_EQ(f.streams.size(), 2u);
-  EXPECT_EQ(f.streams[0]->sent[0].hello().client_id(), "front");
-  EXPECT_EQ(f.streams[1]->sent[0].hello().client_id(), "front");
-  EXPECT_LT(f.streams[0]->sent[0].hello().incarnation(),
-            f.streams[1]->sent[0].hello().incarnation());
+  EXPECT_FALSE(silent.closed.has_value());
+  silent.Block(1, {1, 2});
+  EXPECT_EQ(f.events->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{2, 1}}));
+  f.Advance(*patient, 2);
+  patient->GiveUp(DraftLoss::kLost, absl::ZeroDuration());
+  ASSERT_TRUE(silent.closed.has_value()) << "nobody waits there any more";
+  EXPECT_FALSE(silent.closed->ok()) << "it may hang, and is not waited for";
+  f.Open(*patient, 5);
+  EXPECT_EQ(f.streams.size(), 2u);
+}
+
+// That one sequence gets no answer says nothing of a stream that brings others theirs.
+TEST(DraftClient, AStreamThatBringsBlocksIsNotSilent) {
+  Fixture f;
+  FakeStream& stream = f.Open(1);
+  auto other = f.client->NewSession(f.events);
+  f.Open(*other, 2);
+  stream.Welcome();
+  f.Advance(1);
+  f.Advance(*other, 1);
+  stream.Block(1, {2});
+  f.session->GiveUp(DraftLoss::kLost, absl::ZeroDuration());
+  f.Open(3);
+  EXPECT_EQ(f.streams.size(), 1u);
+  f.client.reset();
+  f.session.reset();
+  EXPECT_FALSE(stream.closed.has_value());
+  other.reset();
+  EXPECT_TRUE(stream.closed.has_value()) << "with its client";
+}
+
+TEST(DraftClient, ADraftThatReadsNothingIsLostAtABound) {
+  Fixture f;
+  FakeStream& stream = f.Open(1);
+  stream.writes = false;
+  stream.Welcome(0, "outcomes");
+  for (int i = 0; i < 65536; ++i) f.session->Submitted(base::BlockId{1}, 1);
+  EXPECT_TRUE(f.events->lost.empty());
+  f.session->Submitted(base::BlockId{1}, 1);
+  EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kLost}}));
+  EXPECT_NE(f.events->last_reason.find("reads too slowly: 65536"), std::string::npos);
+  EXPECT_TRUE(stream.closed.has_value());
+}
+
+// A prompt that has no room beside what waits goes alone, and then all else is first again.
+TEST(DraftClient, PromptsAndRoundsTakeTurns) {
+  DraftBatches batches;
+  DraftOpen open;
+  open.prefix.tokens = std::vector<uint32_t>(1000, 100'000);
+  for (uint64_t sequence : {1, 2, 3}) batches.Open(base::SequenceId{sequence}, open);
+  std::vector<base::SequenceId> opened;
+  std::vector<bool> opens;
+  for (int i = 0; i < 5; ++i) {
+    batches.Add(base::SequenceId{4}, {});
+    opens.push_back(batches.Take(3000, opened).has_open());
+  }
+  EXPECT_EQ(opens, (std::vector<bool>{false, true, false, true, false}));
+  EXPECT_EQ(batches.size(), 1u);
+  batches.Close(base::SequenceId{3});
+  EXPECT_EQ(batches.size(), 0u) << "the draft never heard of it";
+  EXPECT_EQ(opened, (std::vector<base::SequenceId>{base::SequenceId{1}, base::SequenceId{2}}));
 }
 
 TEST(DraftClient, GreetsThenOpensThenDrafts) {
@@ -157,7 +279,7 @@ TEST(DraftClient, GreetsThenOpensThenDrafts) {
   EXPECT_EQ(f.events->blocks, (std::vector<std::pair<uint64_t, uint64_t>>{{1, 7}}));
 }
 
-TEST(DraftClient, ALostStreamIsToldOnceAndMayBeOpenedAgain) {
+TEST(DraftClient, ALostStreamIsToldOnceAndTheNextOpensAnother) {
   Fixture f;
   FakeStream& first = f.Open(1);
   first.Welcome();
@@ -194,29 +316,17 @@ TEST(DraftClient, TheDraftsOwnRefusalAndAnUnknownMessage) {
 
 TEST(DraftClient, ALateBlockOfAnAbandonedAttemptFindsNobody) {
   Fixture f;
-  FakeStream& first = f.Open(1);
-  first.Welcome();
-  f.Advance(1);
-  FakeStream& second = f.Open(2);
-  ASSERT_TRUE(first.closed.has_value());
-  EXPECT_FALSE(first.closed->ok()) << "it owed a block, and is not waited for";
-  second.Welcome();
-  first.Block(1);
-  first.handler->OnDone(absl::CancelledError(""));
-  EXPECT_TRUE(f.events->blocks.empty());
-  EXPECT_TRUE(f.events->lost.empty());
-}
-
-TEST(DraftClient, AnIdleDraftIsClosedInOrder) {
-  Fixture f;
   FakeStream& stream = f.Open(1);
   stream.Welcome();
   f.Advance(1);
+  f.Open(2);
+  ASSERT_EQ(stream.sent.size(), 5u);
+  EXPECT_EQ(stream.sent[3].close().sequence(), 1u);
+  EXPECT_EQ(stream.sent[4].open().sequence(), 2u);
   stream.Block(1);
-  f.session->Close();
-  EXPECT_EQ(stream.sent.back().close().sequence(), 1u);
-  ASSERT_TRUE(stream.closed.has_value());
-  EXPECT_TRUE(stream.closed->ok()) << *stream.closed;
+  EXPECT_TRUE(f.events->blocks.empty());
+  EXPECT_TRUE(f.events->lost.empty());
+  EXPECT_FALSE(stream.closed.has_value());
 }
 
 TEST(DraftClient, ACheckThatEndsAfterTheRequestDoesNothing) {

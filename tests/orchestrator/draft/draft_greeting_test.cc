@@ -67,9 +67,10 @@ struct GreetedDrafts {
     return count == counts.end() ? 0 : count->second;
   }
   bool Opens(DraftSession& session, size_t i) {
-    const size_t before = services[i].streams.size();
+    session.Close();
+    const uint32_t before = pool->Peers()[i].sequences();
     session.Open(DraftOpen());
-    return services[i].streams.size() > before;
+    return pool->Peers()[i].sequences() > before;
   }
 
   testing::FakeClock clock;

@@ -19,6 +19,7 @@ struct FakeService {
   struct Stream final : transport::Sink<internal::v1::DraftRequest> {
     bool Send(internal::v1::DraftRequest request) override {
       last = std::move(request);
+      handler->OnWritten(0);
       return true;
     }
     internal::v1::DraftRequest last;
@@ -108,19 +109,27 @@ struct Fixture {
   static constexpr size_t kNowhere = 1000;
   // The draft that it went to.
   size_t TryOpen(DraftSession& session, uint64_t attempt = 1) {
-    std::vector<size_t> before;
-    for (const FakeService& service : services) before.push_back(service.streams.size());
+    session.Close();
+    const std::vector<uint32_t> before = Sequences();
     DraftOpen open;
     open.attempt = base::DraftAttempt{attempt};
     session.Open(open);
+    const std::vector<uint32_t> after = Sequences();
     for (size_t i = 0; i < services.size(); ++i) {
-      if (services[i].streams.size() > before[i]) return i;
+      if (after[i] > before[i]) return i;
     }
     return kNowhere;
   }
+  std::vector<uint32_t> Sequences() const {
+    std::vector<uint32_t> sequences(services.size());
+    for (const v1::Peer& peer : pool->Peers()) {
+      sequences[static_cast<size_t>(peer.address()[0] - 'a')] = peer.sequences();
+    }
+    return sequences;
+  }
   size_t Open(DraftSession& session, uint64_t attempt = 1) {
     const size_t at = TryOpen(session, attempt);
-    EXPECT_NE(at, kNowhere) << "no stream was opened";
+    EXPECT_NE(at, kNowhere) << "no sequence was opened";
     return at == kNowhere ? 0 : at;
   }
   std::unique_ptr<DraftSession> Session() { return pool->NewSession(events); }

@@ -131,6 +131,7 @@ class DraftingOverAPool : public ::testing::Test {
     EXPECT_FALSE(drafting_.Ask({4, request_->draft_nodes}, absl::Milliseconds(40)).has_value());
     events_->drafted.reset();
     internal::v1::DraftReply reply;
+    block.set_sequence(pool_.services[0].streams.back()->last.advance().sequence());
     *reply.mutable_block() = std::move(block);
     pool_.services[0].streams.back()->handler->OnMessage(reply);
     EXPECT_TRUE(events_->drafted.has_value());
