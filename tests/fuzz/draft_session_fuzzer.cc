@@ -351,6 +351,7 @@ class Run {
 
   // An orderly end: all is answered, then the stream closes with OK.
   void End(Client& client) {
+    SendTogether(client);
     const bool broken = client.over || client.stream.sink->closed().has_value();
     if (!broken) HalfClose(client);
     Work();
