@@ -216,7 +216,7 @@ absl::Status Print(const torch::LoadOptions& options, const Sizes& sizes) {
   return absl::OkStatus();
 }
 
-// False: it is no list of whole numbers from `least` on.
+// False: it is not a list of whole numbers from `least` on.
 bool ReadList(const char* text, int least, std::vector<int>& numbers) {
   numbers.clear();
   for (const absl::string_view one : absl::StrSplit(text, ',')) {

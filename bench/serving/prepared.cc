@@ -1,8 +1,8 @@
-// What blocks that are prepared in advance win (docs/theory.md): plain decoding, lockstep and prepared blocks,
-// interleaved, beside what the formula computes. Target and draft sleep for what a pass of theirs takes, so neither
-// disturbs the other, and the machine's speed plays no part. The draft is its target with noise, as much of it as gives the
-// wanted share of right tokens.
-// Usage: prepared [turns] [requests at once] [alpha] [cell: all, or its number]
+// What blocks that are prepared in advance win (docs/theory.md): plain decoding, lockstep and
+// prepared blocks, interleaved, beside what the formula computes. Target and draft sleep for what a
+// pass of theirs takes, so neither disturbs the other, and the machine's speed plays no part. The
+// draft is its target with noise, as much of it as gives the wanted share of right tokens.
+// Usage: prepared [turns] [requests at once] [alpha] [cell: its number; else all]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -56,7 +56,8 @@ TableModelOptions Table(double noise) {
   return options;
 }
 
-// Where the target's likeliest token is in the draft's ranking, by how often; the last: further behind.
+// Where the target's likeliest token is in the draft's ranking, by how often; the last: further
+// behind.
 std::vector<double> Ranks(double noise, int contexts) {
   const TableModel target(Table(0)), draft(Table(noise));
   std::vector<double> ranks(18);

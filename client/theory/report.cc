@@ -12,8 +12,7 @@
 namespace tandem::client {
 namespace {
 
-constexpr double kDraftRow = 0.1;  // of int8 on a processor it is 0.05 to 0.2
-constexpr int kMaxPrepared = 16;   // draft tokens and outcomes that services take
+constexpr int kMaxPrepared = 16;  // draft tokens and outcomes that services take
 
 using base::JsonObject;
 using base::JsonText;
@@ -191,7 +190,7 @@ TheoryReport MakeTheoryReport(const TheoryOptions& options) {
     }
     if (timed) {
       report.verdicts.back().prepared =
-          theory::OptimalPrepared(times, options.draft_row.value_or(kDraftRow), alpha,
+          theory::OptimalPrepared(times, options.draft_row.value_or(theory::kUsualRow), alpha,
                                   std::min(max_gamma, kMaxPrepared), kMaxPrepared);
     }
     if (timed) {

@@ -1,8 +1,9 @@
 #include "common/theory/prepared.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "common/base/check.h"
@@ -21,11 +22,9 @@ double HitChance(double alpha, int draft_tokens, int outcomes, absl::Span<const 
     reached *= alpha;
   }
   chances.push_back(reached);  // the draft's first token after the whole block
-  std::sort(chances.begin(), chances.end(), std::greater<>());
-  chances.resize(std::min<size_t>(chances.size(), outcomes));
-  double sum = 0;
-  for (const double chance : chances) sum += chance;
-  return std::min(sum, 1.0);
+  const auto end = chances.begin() + std::min<ptrdiff_t>(chances.size(), outcomes);
+  if (end != chances.end()) std::nth_element(chances.begin(), end, chances.end(), std::greater<>());
+  return std::min(std::accumulate(chances.begin(), end, 0.0), 1.0);
 }
 
 absl::Span<const double> MeasuredRanks() {

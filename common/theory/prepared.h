@@ -1,11 +1,13 @@
-// What blocks that are prepared in advance win: while the target verifies a block of K draft tokens, its draft drafts
-// on for the B likeliest outcomes, and the block for the one that comes true is there with the verdict.
+// What blocks that are prepared in advance win: while the target verifies a block of K draft
+// tokens, its draft drafts on for the B likeliest outcomes, and the block for the one that comes
+// true is there with the verdict.
 //
-// Source: Kumar, Dao, May, "Speculative speculative decoding" (arXiv 2603.03251), with what its model of time leaves
-// out: a path of a draft grows by a pass for each of its tokens. The likeliest outcome is that all K draft tokens are
-// accepted. What follows them is known to the draft after a pass of the last one, and the block after K passes more. So
-// along an accepted path a draft model gives one token per pass, and preparing cannot be faster than that:
-// K + 1 tokens take at least K + 1 draft passes.
+// Source: Kumar, Dao, May, "Speculative speculative decoding" (arXiv 2603.03251), with what its
+// model of time leaves out: a path of a draft grows by a pass for each of its tokens. The likeliest
+// outcome is that all K draft tokens are accepted. What follows them is known to the draft after a
+// pass of the last one, and the block after K passes more. So along an accepted path a draft model
+// gives one token per pass, and preparing cannot be faster than that: K + 1 tokens take at least K
+// + 1 draft passes.
 //
 // Times are in any unit, all in the same.
 //
@@ -17,13 +19,16 @@
 
 namespace tandem::theory {
 
-// The chance that the outcome is among the B likeliest. Acceptance is independent from token to token, with one alpha.
-// `ranks`: where the draft's first token was not the target's, the chance that the target's is its second, its
-// third, …; beyond the last it is 0. The first token after the block is the draft's first with chance alpha.
+// The chance that the outcome is among the B likeliest. Acceptance is independent from token to
+// token, with one alpha. `ranks`: where the draft's first token was not the target's, the chance
+// that the target's is its second, its third, …; beyond the last it is 0. The first token after the
+// block is the draft's first with chance alpha.
 double HitChance(double alpha, int draft_tokens, int outcomes, absl::Span<const double> ranks);
 
 // `ranks` as they were measured on the embedded pair under rule coupled (docs/theory.md).
 absl::Span<const double> MeasuredRanks();
+
+inline constexpr double kUsualRow = 0.1;  // Preparing::row; of int8 on a processor 0.05 to 0.2
 
 struct Preparing {
   double round_trip = 0;   // between orchestrator and draft
@@ -31,12 +36,15 @@ struct Preparing {
   double row = 0;          // what each further row adds to it, as a share of draft_token
 };
 
-// From a verdict to the next Step, on average, for blocks of so many draft tokens (a mean, above 0), if a share `hits` of the verdicts finds its block prepared. `verify`: from a
-// Step to its verdict.
+// From a verdict to the next Step, on average, for blocks of so many draft tokens (a mean, above
+// 0), if a share `hits` of the verdicts finds its block prepared. `verify`: from a Step to its
+// verdict.
 //
 //   prepared after  P = round trip + draft token (1 + K (1 + row (B - 1)))
-//   hit             0 where P <= verify; else max(round trip, P - verify): the draft is asked, and goes on with what it has
-//   miss            round trip + K draft token, as without; and half a pass, where P > verify: the draft is in one
+//   hit             0 where P <= verify; else max(round trip, P - verify): the draft is asked, and goes
+//                   on with what it has
+//   miss            round trip + K draft token, as without; and half a pass, where P > verify: the draft
+//                   is in one
 //
 // A hit that is late waits no longer than a miss.
 double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,
@@ -48,8 +56,8 @@ struct PreparedRounds {
   double speed = 0;  // the target alone is 1
 };
 
-// The draft tokens, 1 to `max_draft_tokens`, and outcomes, 1 to `max_outcomes`, with the largest speed; the smallest of
-// equals. `row`: Preparing::row. Ranks are MeasuredRanks().
+// The draft tokens, 1 to `max_draft_tokens`, and outcomes, 1 to `max_outcomes`, with the largest
+// speed; the smallest of equals. `row`: Preparing::row. Ranks are MeasuredRanks().
 PreparedRounds OptimalPrepared(const RoundTimes& times, double row, double alpha,
                                int max_draft_tokens, int max_outcomes);
 

@@ -65,8 +65,8 @@ class ModelDrafter final : public ForwardDrafter {
   void AcceptPrepared(uint32_t node, uint32_t next_token) override;
 
  private:
-  // A tree that is drafted, or was drafted last: the cache holds its rows until Accept says which path
-  // of them is committed.
+  // A tree that is drafted, or was drafted last: the cache holds its rows until Accept says which
+  // path of them is committed.
   struct Tree {
     TreeGrowth growth;
     size_t ranks;          // children that a node gets
@@ -99,6 +99,7 @@ class ModelDrafter final : public ForwardDrafter {
   bool is_preparing() const { return preparation_.has_value() && preparation_->begun(); }
   absl::Status ReadPrepared(absl::Span<const float> logits);
   void KeepBranch(absl::Span<const uint32_t> tokens);
+  Preparation::Chain KeepOutcome(absl::Span<const uint32_t> tokens);
   void EndPreparing(uint32_t keep, absl::Span<const uint32_t> tokens);
   int root_row() const { return static_cast<int>(committed_ - 1 - chain_began_); }
   void KeepInCache(size_t tokens);
@@ -141,7 +142,8 @@ class ModelDrafter final : public ForwardDrafter {
   // not the rows of branches.
   std::optional<Preparation> preparation_;
   size_t chain_began_ = 0;  // at what length of the cache
-  // What was prepared of the block that is asked for next, because its outcome came true. It goes on from there.
+  // What was prepared of the block that is asked for next, because its outcome came true. It goes
+  // on from there.
   Preparation::Chain head_start_;
   std::vector<uint32_t> grown_tokens_;  // of the part that NextPart gave
   std::vector<int> grown_parents_;
@@ -374,7 +376,8 @@ absl::Status ModelDrafter::Draw(absl::Span<const float> logits,
   return absl::OkStatus();
 }
 
-// Where nothing can be drawn a block is as long as it is. What was drawn before decides it, and is sent.
+// Where nothing can be drawn a block is as long as it is. What was drawn before decides it, and is
+// sent.
 absl::Status ModelDrafter::EndsHere(const absl::Status& drawn) {
   if (!absl::IsNotFound(drawn)) return drawn;
   if (preparation_.has_value()) preparation_->AddToBase({});
@@ -445,8 +448,8 @@ void ModelDrafter::LookBehind() {
   tree_->next = tree_->growth.Next(std::min(tree_->width, room));
 }
 
-// The cache keeps the rows of the tree that are among the committed tokens now: the first `keep` of those
-// before, then `tokens`.
+// The cache keeps the rows of the tree that are among the committed tokens now: the first `keep` of
+// those before, then `tokens`.
 void ModelDrafter::EndTree(uint32_t keep, absl::Span<const uint32_t> tokens) {
   if (grows()) {
     std::vector<int> path(tree_->root_row + 1);
@@ -508,14 +511,21 @@ void ModelDrafter::KeepBranch(absl::Span<const uint32_t> tokens) {
   held_ = static_cast<size_t>(cache_->length());
 }
 
+// The same of the outcome that `tokens` are, and of its block, as far as that came. Returns the
+// block.
+Preparation::Chain ModelDrafter::KeepOutcome(absl::Span<const uint32_t> tokens) {
+  Preparation::Chain block = preparation_->BlockAfter(tokens);
+  std::vector<uint32_t> path(tokens.begin(), tokens.end());
+  path.insert(path.end(), block.tokens.begin(), block.tokens.end());
+  KeepBranch(path);
+  return block;
+}
+
 void ModelDrafter::EndPreparing(uint32_t keep, absl::Span<const uint32_t> tokens) {
   if (!preparation_.has_value()) return;
   if (keep < committed_) tokens = {};
   preparation_->Learn(tokens);
-  head_start_ = preparation_->BlockAfter(tokens);
-  std::vector<uint32_t> with_block(tokens.begin(), tokens.end());
-  with_block.insert(with_block.end(), head_start_.tokens.begin(), head_start_.tokens.end());
-  KeepBranch(with_block);
+  head_start_ = KeepOutcome(tokens);
   preparation_.reset();
 }
 
@@ -532,15 +542,11 @@ void ModelDrafter::AcceptPrepared(uint32_t node, uint32_t next_token) {
   std::vector<uint32_t> tokens(preparation_->base().begin(), preparation_->base().begin() + node);
   tokens.push_back(next_token);
   preparation_->Learn(tokens);
-  std::vector<uint32_t> with_block = tokens;
-  for (const PreparedBlock& block : preparation_->Blocks()) {
-    if (block.node != node || block.next_token != next_token) continue;
-    with_block.insert(with_block.end(), block.tokens.begin(), block.tokens.end());
-  }
-  KeepBranch(with_block);
+  const Preparation::Chain block = KeepOutcome(tokens);
   preparation_->MoveTo(node, next_token);
   text_.resize(committed_);
-  text_.insert(text_.end(), with_block.begin(), with_block.end());
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  text_.insert(text_.end(), block.tokens.begin(), block.tokens.end());
   draw_.Accept(static_cast<uint32_t>(committed_), tokens);
   committed_ += tokens.size();
   draw_.BeginBlock(static_cast<uint32_t>(committed_));

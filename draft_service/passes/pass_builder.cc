@@ -17,7 +17,6 @@ constexpr int kShortReading = 32;
 // The most rows of a pass that only reads, where the number of rows is chosen here: who comes to
 // draft waits for it, and longer ones are hardly cheaper a row.
 constexpr int kReadingRows = 64;
-constexpr int kPreparingRows = 16;
 constexpr double kLoss = 0.25;
 // So that a pass of more than one row is measured again and again, whatever one row seems to cost.
 constexpr int kMinRows = 2;
@@ -113,8 +112,9 @@ std::vector<PassBuilder::Chosen> PassBuilder::Choose() {
     max = std::min(std::max(max, kReadingRows), model_.max_rows());
   }
   // All branches of a sequence at once: none of them is of use before all are whole.
-  if (only_prepares && pass_rows_ == 0)
-    max = std::min(std::max(max, kPreparingRows), model_.max_rows());
+  if (only_prepares && pass_rows_ == 0) {
+    max = std::min(std::max<int>(max, kMaxOutcomes), model_.max_rows());
+  }
   int for_reading = 0;  // at most; what drafting leaves comes to it
   if (!drafting.empty() && !reading.empty()) {
     for_reading = static_cast<int>(std::min<int64_t>(reading_rows, max / 2));

@@ -58,8 +58,9 @@ FairnessReport MeasureFairness(InProcessCluster& cluster, Front& front,
 // of the ratios.
 std::string ToString(const FairnessReport& report);
 
-// A pair whose devices are their own: the target's pass takes 8 ms and 0.02 ms per row, the draft's a tenth or
-// `draft_pass`. Neither uses the processor meanwhile. The models are tables (TableModel).
+// A pair whose devices are their own: the target's pass takes 8 ms and 0.02 ms per row, the draft's
+// a tenth or `draft_pass`. Neither uses the processor meanwhile. The models are tables
+// (TableModel).
 ClusterOptions DeviceLikePair(absl::Duration draft_pass = absl::Microseconds(800));
 
 }  // namespace tandem::testing

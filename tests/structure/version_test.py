@@ -13,7 +13,7 @@ OURS = re.compile(r"(?:project\(tandem VERSION |ARG VERSION=|^version = \"|image
 
 
 def versions(root):
-    """Each version of ours that a file spells out, and how often."""
+    """Each of our versions that a file spells out, and how often."""
     found = {}
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.name != "cert-manager.yaml":

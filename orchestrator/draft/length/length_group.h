@@ -1,18 +1,20 @@
-// The length of blocks that requests of one kind choose together: those with the same drafter and rule. A
-// request is often over before it could learn anything alone, and what a block costs is the peers' property.
+// The length of blocks that requests of one kind choose together: those with the same drafter and
+// rule. A request is often over before it could learn anything alone, and what a block costs is the
+// peers' property.
 //
-// The choice maximises the expected tokens (acceptance_estimate.h) per time of a round (round_model.h), times what rounds
-// of that length took more or less than the model says. The model holds for all streams of the target: it is
-// computed from the target's cost curve and from what the target says of all that it decodes. So several
-// orchestrators at one target come to the same choice, each for itself; and where two lengths are nearly as good, all take
-// the one that is nearer to what the target decodes already, for half of the sequences at one and half at another is often
-// worse than either.
+// The choice maximises the expected tokens (acceptance_estimate.h) per time of a round
+// (round_model.h), times what rounds of that length took more or less than the model says. The
+// model holds for all streams of the target: it is computed from the target's cost curve and from
+// what the target says of all that it decodes. So several orchestrators at one target come to the
+// same choice, each for itself; and where two lengths are nearly as good, all take the one that is
+// nearer to what the target decodes already, for half of the sequences at one and half at another
+// is often worse than either.
 //
-// Where a draft may prepare blocks, a chain has them prepared for as many outcomes as pay (preparing_estimate.h).
+// Where a draft may prepare blocks, a chain has them prepared for as many outcomes as pay
+// (preparing_estimate.h).
 //
-// While plain decoding is the best, a few rounds of one sequence draft now and then, ever more rarely: a draft or a text
-// may have changed.
-// The model says what they cost.
+// While plain decoding is the best, a few rounds of one sequence draft now and then, ever more
+// rarely: a draft or a text may have changed. The model says what they cost.
 //
 // Thread-safe. Counts and times only.
 #pragma once
@@ -43,12 +45,12 @@ class LengthGroup {
   // `ends_by_confidence`: the requests' blocks may end where their drafter doubts (LengthChoice).
   explicit LengthGroup(bool ends_by_confidence = false) : ends_by_confidence_(ends_by_confidence) {}
 
-  // The choice for the next round of a sequence. Where the sequence does not know its draft yet, the draft is taken to be
-  // able to do what that of the last sequence was.
+  // The choice for the next round of a sequence. Where the sequence does not know its draft yet,
+  // the draft is taken to be able to do what that of the last sequence was.
   LengthChoice Next(LengthInputs inputs, Sequence& sequence);
 
-  // A round was decided that asked. `sequence` is that of its Next. What its first block took is not counted,
-  // only what it brought: the draft reads the text for it.
+  // A round was decided that asked. `sequence` is that of its Next. What its first block took is
+  // not counted, only what it brought: the draft reads the text for it.
   void Observe(const RoundRecord& round, Sequence& sequence);
 
   // The group keeps to blocks that are not empty.

@@ -7,11 +7,12 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Of a pass: who is away for longer is not waited for. The target waits for a fifth of the last pass, which may have been
-// a little shorter than the one that is expected.
+// Of a pass: who is away for longer is not waited for. The target waits for a fifth of the last
+// pass, which may have been a little shorter than the one that is expected.
 constexpr double kGathered = 0.16;
 constexpr double kGroups = 2;  // of sequences that are not waited for
-// Of the expected time to the verdict: blocks that are to be ready before it leave so much for what varies.
+// Of the expected time to the verdict: blocks that are to be ready before it leave so much for what
+// varies.
 constexpr double kInTime = 0.95;
 // A cause of no draft is what costs at least as much.
 constexpr double kWorthwhile = 1.05;

@@ -150,7 +150,8 @@ class Client {
     if (!done()) Prepare(counts);
   }
 
-  // By an Advance. The text goes back now and then, and may go a way for which rows are there, or the likeliest one.
+  // By an Advance. The text goes back now and then, and may go a way for which rows are there, or
+  // the likeliest one.
   void GoOn(Counts& /*counts*/) {
     size_t keep = committed_.size();
     Tokens next;

@@ -1,5 +1,5 @@
-// How many outcomes the policy "auto" has blocks prepared for: rounds of a target and a draft that take the times of
-// common/theory/prepared.h.
+// How many outcomes the policy "auto" has blocks prepared for: rounds of a target and a draft that
+// take the times of common/theory/prepared.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,21 +111,14 @@ class Rounds {
   double outcomes_ = 0;
 };
 
-// The best K and B by the formula, rows of 2 % each.
+// The best by the formula, rows of the target 2 % each.
 double Best(const Setting& setting, bool prepares) {
-  double best = 1;
-  for (int k = 1; k <= 16; ++k) {
-    for (const int b : {0, 1, 2, 4, 8, 16}) {
-      if (!prepares && b > 0) continue;
-      const double verify = setting.target * (1 + 0.02 * k);
-      const double hits = theory::HitChance(setting.alpha, k, b, theory::MeasuredRanks());
-      const double wait =
-          theory::WaitForBlock({setting.network, setting.draft, setting.row}, k, b, hits, verify);
-      best = std::max(best,
-                      theory::ExpectedTokens(setting.alpha, k) * setting.target / (verify + wait));
-    }
-  }
-  return best;
+  const double us = 1e6 * setting.target;
+  const theory::RoundTimes times{*theory::PassTime::Create({{1, us}, {17, 1.32 * us}}),
+                                 1e6 * setting.draft, 1e6 * setting.network};
+  if (prepares) return theory::OptimalPrepared(times, setting.row, setting.alpha, 16, 16).speed;
+  const int k = theory::OptimalCandidates(times, setting.alpha, 16);
+  return theory::RoundSpeedup(times, k, theory::ExpectedTokens(setting.alpha, k));
 }
 
 TEST(LengthPrepared, ComesNearTheBestOfTheFormulaWhereItPays) {
