@@ -39,8 +39,9 @@ absl::StatusOr<std::vector<uint32_t>> Open(const tokenizer::Tokenizer& tokenizer
   return tokens;
 }
 
-// A token is asked about after a line break, the end of a sentence, a letter and a digit: of the texts
-// that were tried, those whose mean had most tokens of SmolLM2-135M's answers right (docs/ngrams.md).
+// A token is asked about after a line break, the end of a sentence, a letter and a digit: of the
+// texts that were tried, those whose mean had most tokens of SmolLM2-135M's answers right
+// (docs/ngrams.md).
 absl::StatusOr<draft_service::DerivationOptions> WhatToAsk(const tokenizer::Tokenizer& tokenizer) {
   draft_service::DerivationOptions options;
   for (std::string_view text : {"\n", ".", "a", "0"}) {

@@ -1,5 +1,5 @@
-// `tandem-model derive-ngrams`: asks a model for its n-grams and writes them into a file, from which
-// a draft service proposes without the model (draft_service/ngrams/derived_ngrams.h).
+// `tandem-model derive-ngrams`: asks a model for its n-grams and writes them into a file, from
+// which a draft service proposes without the model (draft_service/ngrams/derived_ngrams.h).
 //
 // Thread safety: plain values; DeriveNgrams is used by one thread.
 #pragma once

@@ -48,8 +48,8 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-// Fills `options` from the arguments of a command. Returns the exit status if the command ends here:
-// help was asked for, or something is wrong.
+// Fills `options` from the arguments of a command. Returns the exit status if the command ends
+// here: help was asked for, or something is wrong.
 template <typename Options>
 std::optional<int> Read(const std::vector<std::string>& args, flags::FlagSet& flags,
                         Options& options) {

@@ -181,8 +181,8 @@ absl::Status ModelServer::StartTracing() {
 }
 
 absl::Status ModelServer::Load(const ServeOptions& options) {
-  // Tokenizers first: they load in no time, and a pair that does not fit is refused at once. So is all
-  // else that can be known before weights are read.
+  // Tokenizers first: they load in no time, and a pair that does not fit is refused at once. So is
+  // all else that can be known before weights are read.
   TANDEM_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(options.target_model));
   TANDEM_RETURN_IF_ERROR(
       tokenizer::ChatTemplate::Load(options.target_model, options.chat_template_file, *tokenizer_)

@@ -1,5 +1,5 @@
-// `tandem-model prune-vocabulary`: writes a draft model whose output has the commonest tokens of a corpus
-// alone (model/pruned_output.h).
+// `tandem-model prune-vocabulary`: writes a draft model whose output has the commonest tokens of a
+// corpus alone (model/pruned_output.h).
 //
 // Thread safety: plain values; PruneVocabulary is used by one thread.
 #pragma once
@@ -22,8 +22,8 @@ struct PruneVocabularyOptions {
   absl::Status Validate() const;  // INVALID_ARGUMENT names a bad flag. Looks at no file.
 };
 
-// Progress goes to standard error. Special tokens and those that end a text are kept in any case. Of tokens
-// that are equally common the lowest ids are kept, also of those that the corpus has not.
+// Progress goes to standard error. Special tokens and those that end a text are kept in any case.
+// Of tokens that are equally common the lowest ids are kept, also of those that the corpus has not.
 absl::Status PruneVocabulary(PruneVocabularyOptions options);
 
 }  // namespace tandem::all_in_one

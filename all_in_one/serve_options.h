@@ -28,8 +28,8 @@ struct ServeOptions {
   orchestrator::HttpFlags http;
   std::string draft_listen = "127.0.0.1:0";
   std::string target_listen = "127.0.0.1:0";
-  // Of requests that name none: one; or several separated by commas, or auto. Empty: model if there is
-  // one, else prompt-lookup.
+  // Of requests that name none: one; or several separated by commas, or auto. Empty: model if there
+  // is one, else prompt-lookup.
   std::string drafter;
   // The orchestrator is to choose; the draft service's default is not changed.
   bool chooses_drafter() const {

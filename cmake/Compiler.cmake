@@ -5,8 +5,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # Libraries and programs share precompiled headers, which fit one set of flags alone. So not
-# CMAKE_POSITION_INDEPENDENT_CODE, which has one flag for each, and -pthread for all, which some of the
-# libraries that we use bring with them.
+# CMAKE_POSITION_INDEPENDENT_CODE, which has one flag for each, and -pthread for all, which some of
+# the libraries that we use bring with them.
 add_compile_options(-fPIE -pthread)
 add_link_options(-pie)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -18,8 +18,9 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/compiler-launcher ${CMAKE_SOURCE_DIR})
 endif()
 
-# Files are named from the repository's root in debug information, logs and messages of tests, in whatever
-# folder the clone is. ccache makes paths relative to the build folder, so both forms are mapped.
+# Files are named from the repository's root in debug information, logs and messages of tests, in
+# whatever folder the clone is. ccache makes paths relative to the build folder, so both forms are
+# mapped.
 file(RELATIVE_PATH _to_source ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${_to_source}=)
 
@@ -38,7 +39,8 @@ target_compile_options(tandem_compile_options INTERFACE
   # not depend on how a loop was compiled (docs/ARCHITECTURE.md, "Row invariance").
   -ffp-contract=off)
 
-# What generators write: without our warnings, but with our sanitizers, because messages pass between threads.
+# What generators write: without our warnings, but with our sanitizers, because messages pass
+# between threads.
 add_library(tandem_generated_options INTERFACE)
 
 if(TANDEM_SANITIZE)

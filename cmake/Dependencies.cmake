@@ -46,8 +46,8 @@ if(TANDEM_WITH_TORCH)
     -Wl,-rpath,${TANDEM_TORCH_DIR}/lib -Wl,-rpath-link,${TANDEM_TORCH_DIR}/lib
     -Wl,-rpath-link,${TANDEM_TORCH_DIR}/../nvidia/cu13/lib)
 
-  # LibTorch's CUDA half, for the one source with CUDA's headers. What it needs beyond the wheels that are here is
-  # not linked; that its own symbols are there is checked.
+  # LibTorch's CUDA half, for the one source with CUDA's headers. What it needs beyond the wheels
+  # that are here is not linked; that its own symbols are there is checked.
   set(TANDEM_CUDA_CRT_DIR ${_tandem_cache}/cuda-crt-13.0.88/include CACHE PATH "Headers of nvidia-cuda-crt: the folder with crt/")
   if(EXISTS ${TANDEM_CUDA_CRT_DIR}/crt/host_config.h AND EXISTS ${TANDEM_TORCH_DIR}/lib/libtorch_cuda.so)
     add_library(tandem_torch_cuda INTERFACE)

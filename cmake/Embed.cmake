@@ -3,9 +3,9 @@
 #   tandem_embed(SOURCE HEADER client/completion/scripts.h NAMESPACE client
 #                FILES completion/tandem.bash kBashCompletion completion/tandem.zsh kZshCompletion)
 #
-# SOURCE becomes the source that defines tandem::client::kBashCompletion and so on. The header declares them:
-# `extern const absl::string_view kBashCompletion;`. SOURCE is generated: give it to target_sources. A file is text of at
-# most 65,000 bytes, without the sequence )tandem_embed".
+# SOURCE becomes the source that defines tandem::client::kBashCompletion and so on. The header
+# declares them: `extern const absl::string_view kBashCompletion;`. SOURCE is generated: give it to
+# target_sources. A file is text of at most 65,000 bytes, without the sequence )tandem_embed".
 
 function(tandem_embed SOURCE)
   cmake_parse_arguments(ARG "" "HEADER;NAMESPACE" "FILES" ${ARGN})

@@ -6,12 +6,12 @@
 #   tests        as `sources`, with GoogleTest
 #   wire_tests   as `wire`, with GoogleTest
 #
-# A folder whose targets are compiled with other options than those that made a header adds a suffix of its own to
-# the name (tests_optimised): the same headers, compiled with its options.
+# A folder whose targets are compiled with other options than those that made a header adds a suffix
+# of its own to the name (tests_optimised): the same headers, compiled with its options.
 #
-# They change nothing but the time that a build takes: a source includes what it uses, and compiles without
-# them (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON). All names are in angle brackets, because CMake writes others
-# as absolute paths, and the header must be the same in every clone.
+# They change nothing but the time that a build takes: a source includes what it uses, and compiles
+# without them (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON). All names are in angle brackets, because
+# CMake writes others as absolute paths, and the header must be the same in every clone.
 
 set(TANDEM_PCH sources)
 
@@ -33,7 +33,8 @@ set(_pch_generated <grpcpp/grpcpp.h>)
 set(_pch_tests ${_pch_sources} <gmock/gmock.h> <gtest/gtest.h>)
 set(_pch_wire_tests ${_pch_wire} <gmock/gmock.h> <gtest/gtest.h>)
 
-# tandem_precompile(TARGET): compiles it with the precompiled header of its folder, which is made once.
+# tandem_precompile(TARGET): compiles it with the precompiled header of its folder, which is made
+# once.
 function(tandem_precompile TARGET)
   set(header tandem_pch_${TANDEM_PCH})
   if(NOT TARGET ${header})

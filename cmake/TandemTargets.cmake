@@ -5,30 +5,31 @@
 #   tandem_tests(NAME SRCS x_test.cc … [DEPS …]
 #                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [FILTER pattern])
 #   tandem_python_test(NAME x_test.py LABELS … [TIMEOUT s] [COST s])
-#   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])                  built by the target tandem_benchmarks
+#   tandem_benchmark(NAME SRCS x_bench.cc [DEPS …])  built by the target tandem_benchmarks
 #
-# tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same labels. Each
-# TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own.
+# tandem_tests makes one program, NAME_tests, of all the tests of a folder that have the same
+# labels. Each TEST in it is a test of its own for ctest, NAME.Suite.Test, in a process of its own.
 #
 #   COST      about how long the longest takes; what takes longest begins first
-#   FILTER    these TESTs alone; tandem_register_tests tells ctest of the others, ALONE of those that measure
-#             time: label full only
+#   FILTER    these TESTs alone; tandem_register_tests tells ctest of the others, ALONE of those
+#             that measure time: label full only
 #
 # Labels say when a test runs and how it is compiled. scripts/test runs four:
-#   fast         as users run it: it computes numbers whose bits depend on the compiler, or it is no program
+#   fast         as users run it: its numbers depend on the compiler, or it is not a program
 #   logic        under AddressSanitizer and UndefinedBehaviorSanitizer
 #   threads      under ThreadSanitizer; what uses gRPC there alone
 #   integration  as users run it: whole requests
-# A test with several labels runs in several ways. scripts/test --full also runs `full`, and `logic` and
-# `threads` as users run them. The default target builds what users run, and the tests `fast` and
-# `integration`. The targets tandem_{logic,threads,full}_tests build the others.
+# A test with several labels runs in several ways. scripts/test --full also runs `full`, and `logic`
+# and `threads` as users run them. The default target builds what users run, and the tests `fast`
+# and `integration`. The targets tandem_{logic,threads,full}_tests build the others.
 
 include(GoogleTest)
 
-# tandem_unite(VARIABLE NAME SOURCE…): the sources to compile in place of these. Most of the time of a source goes
-# into headers and into templates that its neighbours use too, so eight are compiled as one. A name in an unnamed
-# namespace therefore belongs to one source of a library. CMake's own UNITY_BUILD writes absolute paths, and no
-# other clone would find the objects in ccache. A folder may set TANDEM_UNITY_GROUP, how many are compiled as one.
+# tandem_unite(VARIABLE NAME SOURCE…): the sources to compile in place of these. Most of the time of
+# a source goes into headers and into templates that its neighbours use too, so eight are compiled
+# as one. A name in an unnamed namespace therefore belongs to one source of a library. CMake's own
+# UNITY_BUILD writes absolute paths, and no other clone would find the objects in ccache. A folder
+# may set TANDEM_UNITY_GROUP, how many are compiled as one.
 set(TANDEM_UNITY_GROUP 8)
 function(tandem_unite VARIABLE NAME)
   list(LENGTH ARGN count)
@@ -138,8 +139,8 @@ function(tandem_register_tests PROGRAM)
   if(ARG_ALONE AND NOT ARG_LABELS STREQUAL "full")
     message(FATAL_ERROR "${ARG_PREFIX}: only tests of the label full may measure time")
   endif()
-  # Under AddressSanitizer the start of a process takes longer than most tests: a program's tests share four of them.
-  # Those with threads may leave some behind, which must not meet the next test.
+  # Under AddressSanitizer the start of a process takes longer than most tests: a program's tests
+  # share four of them. Those with threads may leave some behind, which must not meet the next test.
   if(TANDEM_SANITIZE MATCHES "address" AND NOT ARG_FILTER AND NOT "threads" IN_LIST ARG_LABELS)
     foreach(shard RANGE 3)
       set(name ${ARG_PREFIX}.shard_${shard})

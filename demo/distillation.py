@@ -98,7 +98,8 @@ def accepted_at(
 ) -> torch.Tensor:
     """[places]: the chance that speculative sampling accepts what the draft draws, sum min(p, q),
     over the target's most likely tokens alone, so at least that; at temperature 0 whether both
-    models' best token is the same. `rows` [places, TOP]: the output's rows of these tokens; -1: none."""
+    models' best token is the same. `rows` [places, TOP]: the output's rows of these tokens; -1:
+    none."""
     if not temperature:
         return (logits.argmax(-1) == rows[:, 0]).float()
     known = torch.from_numpy(text.top_logprobs.astype(np.float32))

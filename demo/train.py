@@ -6,7 +6,8 @@
     venv/bin/python demo/train.py target   --work WORK --out WORK/small
     venv/bin/python demo/train.py draft    --work WORK --teacher WORK/small --out WORK/first
     venv/bin/python demo/train.py grow     --work WORK --start WORK/small --out WORK/target
-    venv/bin/python demo/train.py refine   --work WORK --teacher WORK/target --start WORK/first --out WORK/draft
+    venv/bin/python demo/train.py refine   --work WORK --teacher WORK/target --start WORK/first \
+        --out WORK/draft
     venv/bin/python demo/train.py evaluate --corpus CORPUS --target WORK/target --draft WORK/draft
     venv/bin/python demo/train.py sample   --target WORK/target --prompt "Once upon a time"
 
@@ -14,10 +15,10 @@ CORPUS is a folder of UTF-8 texts NAME_train.txt.xz and NAME_valid.txt.xz, in wh
 parted by lines `<|endoftext|>`. WORK receives tokenizer.json, train.bin and valid.bin.
 
 The defaults are the recipe of the weights in demo/target and demo/draft: see demo/README.md. Those
-were trained against a clock (70, 14, 76 and 22 minutes on two cores); here the same schedules run over the
-number of steps that fitted into it, so that a run can be repeated: same seed, same machine, same
-weights. An interrupted run goes on from its last checkpoint, OUT.checkpoint. `--steps`, `--documents`
-and `--batch` make a run small enough for a try.
+were trained against a clock (70, 14, 76 and 22 minutes on two cores); here the same schedules run
+over the number of steps that fitted into it, so that a run can be repeated: same seed, same
+machine, same weights. An interrupted run goes on from its last checkpoint, OUT.checkpoint.
+`--steps`, `--documents` and `--batch` make a run small enough for a try.
 """
 
 import argparse
@@ -277,8 +278,8 @@ def with_overrides(recipe: Recipe, args: argparse.Namespace) -> Recipe:
 @torch.no_grad()
 def grow(small: LlamaForCausalLM, recipe: Recipe) -> LlamaForCausalLM:
     """A deeper and wider model that computes what `small` does: each layer is followed by a copy of
-    itself that adds nothing yet, and new units of the feed-forward part are not read by anything yet.
-    """
+    itself that adds nothing yet, and new units of the feed-forward part are not read by anything
+    yet. """
     large = make_model(recipe)
     old, times = small.config.intermediate_size, recipe.layers // small.config.num_hidden_layers
     large.model.embed_tokens.weight.copy_(small.model.embed_tokens.weight)

@@ -1,4 +1,5 @@
-"""mkdocs' hooks: pages keep their places in the repository, so that links between them hold in both."""
+"""mkdocs' hooks: pages keep their places in the repository, so that links between them hold in
+both."""
 import pathlib
 import re
 
@@ -33,7 +34,8 @@ def on_files(_files, config):
 
 
 def on_page_markdown(markdown, page, config, files):  # pylint: disable=unused-argument
-    """Lists within lists: code hosts take two or three spaces, Python's Markdown wants four. And no blocks of code within."""
+    """Lists within lists: code hosts take two or three spaces, Python's Markdown wants four. And no
+    blocks of code within."""
     markdown = re.sub(r"^ {2,3}(?=(?:[-*]|\d+\.) )", "    ", markdown, flags=re.MULTILINE)
     return re.sub(r"^( {2,3})```.*?^\1```", lambda block: re.sub(rf"^{block[1]}", "", block[0], flags=re.MULTILINE), markdown,
                   flags=re.DOTALL | re.MULTILINE)

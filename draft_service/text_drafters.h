@@ -44,8 +44,8 @@ absl::StatusOr<TextDrafters> MakeTextDrafters(const TextDrafterOptions& options,
                                               const tokenizer::Tokenizer& tokenizer);
 
 // The drafters of `model` (null: none), then `text`, and what `options` say of the model. Of
-// `model_drafter` the vocabulary's size is set here: what the tokenizer (options.vocabulary_size) and the
-// model have both.
+// `model_drafter` the vocabulary's size is set here: what the tokenizer (options.vocabulary_size)
+// and the model have both.
 void AddDrafters(model::LanguageModel* model, ModelDrafterOptions model_drafter, TextDrafters text,
                  Options& options);
 

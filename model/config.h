@@ -19,8 +19,8 @@ struct ModelConfig {
   DecoderSpec spec;
   bool int8_weights = false;  // quantization_config says so: compressed-tensors' int-quantized
   PackedScheme packed;        // so does it of 4-bit integers
-  // Of config.json and generation_config.json, each once and below vocabulary_size: all of them end a
-  // text.
+  // Of config.json and generation_config.json, each once and below vocabulary_size: all of them end
+  // a text.
   std::vector<uint32_t> eos_token_ids;
 
   // Everything that a logit depends on besides the weights, in a fixed spelling; for content ids.

@@ -83,7 +83,8 @@ class Decoder final : public LanguageModel {
   std::shared_ptr<PagePool> pool_;
   PrefixCache prefixes_;
   const float attention_scale_;  // of q·k
-  // Of DecoderSpec::rope and, where there is one, sliding_rope; as long as the longest cache needed.
+  // Of DecoderSpec::rope and, where there is one, sliding_rope; as long as the longest cache
+  // needed.
   std::vector<RopeTable> ropes_;
   uint64_t step_ = 0;
 

@@ -49,7 +49,8 @@ class Decoder::Pass {
   // The first k of each row as int8, by row or by group. All members may read the result.
   const cpu::QuantizedRows& Quantize(int member, const RowBuffer& x, int rows, int k);
   const cpu::GroupedRows& QuantizeGroups(int member, const RowBuffer& x, int rows, int k);
-  // Calls quantize(row) for the rows that this member has, of `rows` that all share or it has alone.
+  // Calls quantize(row) for the rows that this member has, of `rows` that all share or it has
+  // alone.
   template <class Work>
   void QuantizeShare(int member, int rows, Work quantize);
 
@@ -394,8 +395,8 @@ void Decoder::Pass::Output(int member) {
   }
 }
 
-// In place: row j of the output is of token tokens[j], which is at least j, so what is moved last to first
-// is never written before it was read.
+// In place: row j of the output is of token tokens[j], which is at least j, so what is moved last
+// to first is never written before it was read.
 void Decoder::Pass::SpreadLogits(const std::vector<uint32_t>& tokens, int vocabulary_size,
                                  float* logits) {
   float* end = logits + vocabulary_size;

@@ -64,8 +64,8 @@ class LayerFinder {
     return found;
   }
 
-  // I8 times its scale, rounded to the scale's type: as compressed-tensors makes of it. A table that is
-  // looked up is no product, so nothing is gained from its integers but the file's size.
+  // I8 times its scale, rounded to the scale's type: as compressed-tensors makes of it. A table
+  // that is looked up is no product, so nothing is gained from its integers but the file's size.
   const TensorView* Dequantized(const LinearView& table) {
     const TensorView& scale = *table.scale;
     const cpu::SourceType type = SourceTypeOf(scale);

@@ -63,8 +63,8 @@ struct DecoderTensors {
 // INVALID_ARGUMENT: one message with every tensor that is missing, unexpected, of another shape
 // than the specification makes it, or of another type than F32, BF16 and F16. A linear layer may be
 // I8, with "weight_scale" beside it, as compressed-tensors writes it; what is one matrix here (q, k
-// and v; gate and up) is so wholly or not at all, and zero points are zero. So may an embedding that is not the
-// output's: it is here in the type of its scale. Not unexpected are
+// and v; gate and up) is so wholly or not at all, and zero points are zero. So may an embedding
+// that is not the output's: it is here in the type of its scale. Not unexpected are
 // those that `names` ignores, and the output of a tied model where it equals the embedding. A tied
 // model that has the output alone has its embedding there.
 // With `packed`, linear layers may be so, and may have biases of zeros where there should be none.

@@ -40,8 +40,8 @@ struct DecoderLayer {
 class DecoderWeights {
  public:
   // Copies what `tensors` point at, so they may go afterwards, but for what `offload` leaves in the
-  // file. `progress` is called with (bytes of the file packed, of how many) at the end of each layer;
-  // it may be empty.
+  // file. `progress` is called with (bytes of the file packed, of how many) at the end of each
+  // layer; it may be empty.
   DecoderWeights(const DecoderSpec& spec, const DecoderTensors& tensors, Dtype dtype,
                  const std::function<void(int64_t, int64_t)>& progress, Offload offload = {});
 
@@ -61,8 +61,9 @@ class DecoderWeights {
   // Of matrices that stay in the file, so that each pass reads them there.
   int64_t file_bytes() const { return file_bytes_; }
 
-  // Asks the system for what of layer `layer` lies in the file, so that it is read meanwhile; returns
-  // at once. layers().size() is the output. The first one that lies there is first_in_file().
+  // Asks the system for what of layer `layer` lies in the file, so that it is read meanwhile;
+  // returns at once. layers().size() is the output. The first one that lies there is
+  // first_in_file().
   void ReadAhead(int layer) const;
   // The next pass reads from the disk what lies in the file, as where memory has no room for it.
   void DropPages() const {

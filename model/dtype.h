@@ -11,8 +11,8 @@
 namespace tandem::model {
 
 enum class Dtype {
-  // Each matrix as its file has it: fp32, bf16, fp16, int8 or blocks. The values are the file's, but for
-  // blocks of Q5_1, Q5_K and Q6_K, which are rounded to int8 by group.
+  // Each matrix as its file has it: fp32, bf16, fp16, int8 or blocks. The values are the file's,
+  // but for blocks of Q5_1, Q5_K and Q6_K, which are rounded to int8 by group.
   kAuto,
   // Everything widened to fp32: the same values and the same results as kAuto, in twice the memory
   // where the file has 16 bits.
@@ -23,10 +23,10 @@ enum class Dtype {
   kBfloat16,
   // The same as fp16. What is beyond its largest value, 65,504, becomes that.
   kFloat16,
-  // Matrices as int8 with a scale for each 32 inputs of an output column (as GGUF's Q8_0), 8.5 bits a
-  // weight. Their products are in whole numbers: activations are rounded to int8 by as many inputs of a
-  // row (cpu/grouped.h). An embedding that is not tied to the output stays as the file has it: a pass
-  // reads few of its rows.
+  // Matrices as int8 with a scale for each 32 inputs of an output column (as GGUF's Q8_0), 8.5 bits
+  // a weight. Their products are in whole numbers: activations are rounded to int8 by as many
+  // inputs of a row (cpu/grouped.h). An embedding that is not tied to the output stays as the file
+  // has it: a pass reads few of its rows.
   kInt8,
   // The same as 4-bit integers, with a minimum, too (Q4_1), 5 bits a weight. The output, and an
   // embedding that is tied to it, are kInt8: there 4 bits lose most.

@@ -31,8 +31,8 @@ uint64_t WordAt(const char* data, size_t bytes) {
   return word;
 }
 
-// Whether any word's exponent is all ones. Looks at 8 bytes at once: adding the lowest bit of an exponent
-// that is all ones, and of no other, carries into the place of the sign.
+// Whether any word's exponent is all ones. Looks at 8 bytes at once: adding the lowest bit of an
+// exponent that is all ones, and of no other, carries into the place of the sign.
 bool AnyNotFinite(const char* data, size_t bytes, const Format& format) {
   uint64_t exponents = format.exponent;
   for (size_t bits = 8 * format.bytes; bits < 64; bits *= 2) exponents |= exponents << bits;

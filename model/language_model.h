@@ -72,9 +72,10 @@ class Cache {
 // cache takes all tokens, needs room for all of them, and counts them all in length(); before its
 // next pass only one path of them may be left: Keep, or Truncate to where nothing has branched yet.
 //
-// A part that `grows` goes on with the tree, or the chain, that the cache's last parts made since the
-// last one that did not grow: together they are one tree. Its parents number the rows of all of them, in the
-// order in which they came, and its own rows come after those. Keep then names rows of the whole.
+// A part that `grows` goes on with the tree, or the chain, that the cache's last parts made since
+// the last one that did not grow: together they are one tree. Its parents number the rows of all of
+// them, in the order in which they came, and its own rows come after those. Keep then names rows of
+// the whole.
 struct ForwardPart {
   Cache* cache = nullptr;              // not owned; each cache at most once in a pass
   absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
@@ -121,11 +122,12 @@ class LanguageModel {
   // Absent: the model does not say. `tokens` never changes.
   virtual std::optional<CacheRoom> room() const { return std::nullopt; }
 
-  // Begins an empty cache with what is known of the prefix, so that it need not be computed: returns
-  // its length from now on, a part of the prefix or 0. The rows after it are the same bits as without.
+  // Begins an empty cache with what is known of the prefix, so that it need not be computed:
+  // returns its length from now on, a part of the prefix or 0. The rows after it are the same bits
+  // as without.
   virtual int Recall(Cache& /*cache*/, const CachePrefix& /*prefix*/) { return 0; }
-  // The cache's first tokens are the prefix. Later caches may begin with them, for as long as nobody
-  // needs their room. They are shared from now on, as far as the model shares them.
+  // The cache's first tokens are the prefix. Later caches may begin with them, for as long as
+  // nobody needs their room. They are shared from now on, as far as the model shares them.
   virtual void Share(Cache& /*cache*/, const CachePrefix& /*prefix*/) {}
 
   // Runs a ragged batch: any mix of prefill, decode and verify parts, at most max_rows() rows

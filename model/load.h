@@ -37,8 +37,8 @@ struct LoadReport {
   std::vector<std::pair<std::string, double>>
       phases;  // their seconds; empty: nobody told them apart
 
-  // "loaded in 0.12 s (files 0.01, weights 0.11): weights 14.9 MB (14.8 MB in the file, dtype auto), cache of 65536 tokens up
-  // to 1073.7 MB"
+  // "loaded in 0.12 s (files 0.01, weights 0.11): weights 14.9 MB (14.8 MB in the file, dtype
+  // auto), cache of 65536 tokens up to 1073.7 MB"
   std::string Text() const;
 };
 
@@ -61,8 +61,8 @@ struct LoadOptions {
   // looked at. Its end tokens count in any case. A warning is logged that names the file's fields
   // that are not followed.
   bool sampling_defaults = true;
-  // A model whose output has some tokens alone (DecoderSpec::draft_vocabulary_size) is taken. False: it is
-  // refused, since its distribution is not that of the model which it was made from.
+  // A model whose output has some tokens alone (DecoderSpec::draft_vocabulary_size) is taken.
+  // False: it is refused, since its distribution is not that of the model which it was made from.
   bool draft = false;
   // Weights that do not fit into memory stay in the file, and each pass reads them there
   // (offload.h). The files must stay as they are while the model lives. False: what does not fit is
@@ -84,16 +84,17 @@ absl::Status CheckWholeOutput(const ModelConfig& config);
 // INVALID_ARGUMENT: the weights of such a model are not held as `dtype`.
 absl::Status CheckDtype(const ModelConfig& config, Dtype dtype);
 
-// All that Load checks before it reads weights, which takes milliseconds. Returns the bytes that the
-// model will take, for `reserved_bytes` of another one. Errors as Load's.
+// All that Load checks before it reads weights, which takes milliseconds. Returns the bytes that
+// the model will take, for `reserved_bytes` of another one. Errors as Load's.
 absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options);
 
 // Checks everything before the weights are packed. The files may be changed or removed once this
-// has returned, if no weights stay in them. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated file), with all that is wrong
-// in one message: of the options, of what config.h (a directory that is no model included),
-// generation_config.h and files/checkpoint.h read, of the values of a specification that Decoder
-// does not compute, of the tensors (decoder_tensors.h), or of their values (ModelFiles::Info).
-// RESOURCE_EXHAUSTED: the memory for it is not there (common/process/room.h); the whole cache counts.
+// has returned, if no weights stay in them. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated
+// file), with all that is wrong in one message: of the options, of what config.h (a directory that
+// is no model included), generation_config.h and files/checkpoint.h read, of the values of a
+// specification that Decoder does not compute, of the tensors (decoder_tensors.h), or of their
+// values (ModelFiles::Info). RESOURCE_EXHAUSTED: the memory for it is not there
+// (common/process/room.h); the whole cache counts.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(const LoadOptions& options);
 
 }  // namespace tandem::model

@@ -29,8 +29,8 @@ int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
                           const std::vector<process::MemoryPart>& others,
                           const process::FreeMemory& free);
 
-// process::CheckMemory, of a card's memory with `on_card`. Its error tells how many tokens of `token_bytes`
-// would fit, if any would.
+// process::CheckMemory, of a card's memory with `on_card`. Its error tells how many tokens of
+// `token_bytes` would fit, if any would.
 absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
                        int64_t token_bytes, const process::FreeMemory& free, bool on_card = false);
 

@@ -1,5 +1,5 @@
-// What a Hugging Face directory holds of a model, read and checked: what every kind of model is made
-// of, whatever computes it.
+// What a Hugging Face directory holds of a model, read and checked: what every kind of model is
+// made of, whatever computes it.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ struct ModelFiles {
 
   // Of the weights.
   int64_t bytes() const;
-  // What files say: end tokens, sampling defaults, model_id. It reads all weights. INVALID_ARGUMENT names
-  // a tensor with a value that is not finite, or is not once it is held as `dtype`: nothing that such
-  // a model computes is a number. Warns of `unused_fields`.
+  // What files say: end tokens, sampling defaults, model_id. It reads all weights. INVALID_ARGUMENT
+  // names a tensor with a value that is not finite, or is not once it is held as `dtype`: nothing
+  // that such a model computes is a number. Warns of `unused_fields`.
   absl::StatusOr<ModelInfo> Info(Dtype dtype) const;
 };
 
-// Errors as LoadOptions tells of the files (load.h); `check` is asked about the configuration before
-// any weight is looked at, and its error names the directory. `sampling_defaults` as in
+// Errors as LoadOptions tells of the files (load.h); `check` is asked about the configuration
+// before any weight is looked at, and its error names the directory. `sampling_defaults` as in
 // LoadOptions.
 absl::StatusOr<ModelFiles> ReadModelFiles(
     const std::string& directory, bool sampling_defaults,

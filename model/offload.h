@@ -29,8 +29,8 @@ struct Offload {
 
 // Keeps in memory as many layers as there is room for, the first ones. The output, which every pass
 // reads as a whole, goes before all layers. Room for two layers is left free, so that one can be
-// read while another is used. `need`: MemoryNeed's parts, and what a service takes; all of it counts
-// as used, the cache too. `free`: what is left for this model.
+// read while another is used. `need`: MemoryNeed's parts, and what a service takes; all of it
+// counts as used, the cache too. `free`: what is left for this model.
 //
 // Errors name `directory`. INVALID_ARGUMENT: something would have to stay in the file that is not
 // there as passes need it: `dtype` rounds it, or it is transposed or mixed at load.

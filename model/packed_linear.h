@@ -24,17 +24,19 @@ bool HasBlocks(const DecoderTensors& tensors);
 
 using Place = cpu::PackedMatrix::Place;
 
-// What a matrix made of these parts is held as: I8 as it is, and else as `dtype` says. With kAuto it is the parts' type;
-// by group where all of them are blocks; fp32 where they differ otherwise.
+// What a matrix made of these parts is held as: I8 as it is, and else as `dtype` says. With kAuto
+// it is the parts' type; by group where all of them are blocks; fp32 where they differ otherwise.
 cpu::WeightType HeldAs(Dtype dtype, const std::vector<LinearView>& parts);
 
-// Whether these parts of a matrix, held as `dtype`, keep their file's values because of their types.
+// Whether these parts of a matrix, held as `dtype`, keep their file's values because of their
+// types.
 bool RoundsNothing(Dtype dtype, const std::vector<LinearView>& parts);
 
-// Both copy what the views point at. With `place` kFile they copy the biases alone: the views' tensors
-// must stay, none may be packed, and `dtype` must round nothing. The parts have the same number of inputs, and either all
-// have a bias or none. Parts of different types are held in fp32, unless `dtype` says otherwise or all are
-// blocks, which are held by group (cpu/pack_groups.h). Parts
+// Both copy what the views point at. With `place` kFile they copy the biases alone: the views'
+// tensors must stay, none may be packed, and `dtype` must round nothing. The parts have the same
+// number of inputs, and either all have a bias or none. Parts of different types are held in fp32,
+// unless `dtype` says otherwise or all are blocks, which are held by group (cpu/pack_groups.h).
+// Parts
 // of I8 are held as they are, whatever `dtype` says; all are, or none.
 
 // The parts' outputs one after the other; at least one part.

@@ -1,7 +1,7 @@
-// Pages of cells for keys and values: which are free, which are taken. A cell has room for one token
-// in all layers and key/value heads. A sequence holds a list of pages; cell s of the sequence lies in
-// the page s / cpu::kPageTokens of its list. Several may hold a page; then none writes into it
-// (prefix_cache.h). What lies in a page is the business of the model that
+// Pages of cells for keys and values: which are free, which are taken. A cell has room for one
+// token in all layers and key/value heads. A sequence holds a list of pages; cell s of the sequence
+// lies in the page s / cpu::kPageTokens of its list. Several may hold a page; then none writes into
+// it (prefix_cache.h). What lies in a page is the business of the model that
 // computes: page_pool.h holds it in this process's memory.
 #pragma once
 
@@ -22,8 +22,8 @@ class PageStore {
   int pages() const { return page_count_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
 
-  // RESOURCE_EXHAUSTED where fewer than `pages` are free; then none is taken. The caller is the only
-  // holder of each.
+  // RESOURCE_EXHAUSTED where fewer than `pages` are free; then none is taken. The caller is the
+  // only holder of each.
   absl::StatusOr<std::vector<uint32_t>> Allocate(int pages);
   // One holder more of a page that has some.
   void Hold(uint32_t page) {

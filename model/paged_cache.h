@@ -23,8 +23,8 @@ namespace tandem::model {
 // Thread safety: none; one thread at a time (the device's) makes, extends and destroys caches.
 class PagedCache final : public Cache {
  public:
-  // Holds `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool, so
-  // that a cache may outlive its model.
+  // Holds `pages`, which were taken from `pool`, and gives them back at its end. Shares the pool,
+  // so that a cache may outlive its model.
   PagedCache(std::shared_ptr<PageStore> pool, std::vector<uint32_t> pages, int max_length);
   ~PagedCache() override;
 

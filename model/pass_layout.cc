@@ -80,8 +80,8 @@ void PassLayout::Lay(absl::Span<const ForwardPart> parts) {
   }
 }
 
-// Row i of a tree lies in cell base + i. What it sees is what its parent sees, and its parent. The rows
-// of a tree that grows are those that it had, and the part's.
+// Row i of a tree lies in cell base + i. What it sees is what its parent sees, and its parent. The
+// rows of a tree that grows are those that it had, and the part's.
 void PassLayout::LayTree(const Part& part) {
   const LastPart& had = part.cache->last_part();
   const int open = part.grows ? had.rows() : 0;

@@ -14,9 +14,9 @@
 
 namespace tandem::model {
 
-// Whether a pass may be computed, before anything of it is. INVALID_ARGUMENT as LanguageModel::Forward
-// says. Caches are PagedCaches of `store`. `step` is another number in each pass of a model, above 0: it
-// tells a cache that comes twice.
+// Whether a pass may be computed, before anything of it is. INVALID_ARGUMENT as
+// LanguageModel::Forward says. Caches are PagedCaches of `store`. `step` is another number in each
+// pass of a model, above 0: it tells a cache that comes twice.
 absl::Status CheckPass(absl::Span<const ForwardPart> parts, const PageStore& store,
                        uint32_t vocabulary_size, int max_rows, uint64_t step);
 
@@ -35,8 +35,8 @@ class PassLayout {
   // Reserves room for passes of so many rows.
   explicit PassLayout(int max_rows);
 
-  // Replaces what was laid before. CheckPass has accepted the parts: all caches are PagedCaches; their
-  // parents must outlive the pass.
+  // Replaces what was laid before. CheckPass has accepted the parts: all caches are PagedCaches;
+  // their parents must outlive the pass.
   void Lay(absl::Span<const ForwardPart> parts);
 
   const std::vector<Part>& parts() const { return parts_; }

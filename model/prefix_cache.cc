@@ -97,7 +97,8 @@ void PrefixCache::Add(absl::string_view scope, absl::Span<const uint32_t> tokens
 }
 
 // Whoever holds a page holds all pages before it (Add sees to that), so one that nobody holds has
-// none after it that somebody does. Leaves are looked at alone: what is before them was used as late.
+// none after it that somebody does. Leaves are looked at alone: what is before them was used as
+// late.
 void PrefixCache::MakeRoom(int free) {
   while (pool_.free_pages() < free) {
     auto oldest = nodes_.end();

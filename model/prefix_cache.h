@@ -1,13 +1,13 @@
-// Pages with the keys and values of what texts begin with, so that a later sequence that begins alike
-// takes them and does not compute them again (a radix tree over pages; SGLang's RadixAttention, Zheng
-// et al. 2024, section 3, with pages for tokens).
+// Pages with the keys and values of what texts begin with, so that a later sequence that begins
+// alike takes them and does not compute them again (a radix tree over pages; SGLang's
+// RadixAttention, Zheng et al. 2024, section 3, with pages for tokens).
 //
-// A row's keys and values depend on its sequence's tokens alone, bit for bit, so a sequence that takes
-// a page computes the same rows as one that fills it itself. Tokens are compared one by one: nothing
-// is taken on the word of a hash. Scopes never mix.
+// A row's keys and values depend on its sequence's tokens alone, bit for bit, so a sequence that
+// takes a page computes the same rows as one that fills it itself. Tokens are compared one by one:
+// nothing is taken on the word of a hash. Scopes never mix.
 //
-// It holds pages that no sequence needs any more, until a sequence needs their room: then those that
-// were used least recently go. So its bound is the pool.
+// It holds pages that no sequence needs any more, until a sequence needs their room: then those
+// that were used least recently go. So its bound is the pool.
 //
 // Thread safety: none; one thread at a time (the device's).
 #pragma once

@@ -20,8 +20,8 @@ namespace tandem::model {
 // Whether a checkpoint may have a tensor `name` that nobody computes with.
 bool IsIgnored(const TensorNames& names, const std::string& name);
 
-// Thread safety: none. Refers to `checkpoint`, which must outlive it. What it returns points into the
-// checkpoint; null: the tensor is missing. A tensor that is wrong is returned as it is.
+// Thread safety: none. Refers to `checkpoint`, which must outlive it. What it returns points into
+// the checkpoint; null: the tensor is missing. A tensor that is wrong is returned as it is.
 class TensorFinder {
  public:
   // `packed`: as config.json says it.
@@ -31,8 +31,8 @@ class TensorFinder {
   const TensorView* Weight(const std::string& stem, const std::vector<int64_t>& shape);
   const TensorView* Bias(const std::string& stem, int64_t size);
 
-  // The weight [out, in] of a linear layer, which may be I8, and its scale then. If it is packed, a view without data,
-  // which lives as long as what TakePacked returns.
+  // The weight [out, in] of a linear layer, which may be I8, and its scale then. If it is packed, a
+  // view without data, which lives as long as what TakePacked returns.
   LinearView Matrix(const std::string& stem, int64_t out, int64_t in, bool may_be_packed = true);
 
   // Of a layer without a bias: one of zeros may be there all the same. AutoGPTQ wrote them.
@@ -41,8 +41,9 @@ class TensorFinder {
   // The views of all packed matrices.
   std::vector<std::shared_ptr<const TensorView>> TakePacked() { return std::move(views_); }
 
-  // The tokens of a pruned output's rows, by the tensor that EAGLE-3, vLLM and SGLang call d2t [size]: row j
-  // is of token j + d2t[j]. Ascending, below `vocabulary_size`. Empty: it is missing or wrong.
+  // The tokens of a pruned output's rows, by the tensor that EAGLE-3, vLLM and SGLang call d2t
+  // [size]: row j is of token j + d2t[j]. Ascending, below `vocabulary_size`. Empty: it is missing
+  // or wrong.
   std::vector<uint32_t> DraftTokens(int64_t size, int64_t vocabulary_size);
 
   // Parts of one matrix are all I8, or none is. `stem` names them in the message.

@@ -73,7 +73,8 @@ struct Options {
   // service's default. A name that no draft offers is refused with each such request.
   std::string drafter;
   std::vector<std::string> drafters() const;
-  // Where the orchestrator chooses among several: it changes all the time (common_drafters.h). For tests.
+  // Where the orchestrator chooses among several: it changes all the time (common_drafters.h). For
+  // tests.
   bool always_tries_drafters = false;
   LengthMode length_mode() const {
     return length_policy == "heuristic" ? LengthMode::kHeuristic : LengthMode::kAuto;

@@ -21,8 +21,8 @@ namespace tandem::orchestrator {
 
 struct Options;
 
-// For transport::ServerHostOptions: four times what is taken, so that nearly whatever is too long is
-// refused with INVALID_ARGUMENT and the limit.
+// For transport::ServerHostOptions: four times what is taken, so that nearly whatever is too long
+// is refused with INVALID_ARGUMENT and the limit.
 inline constexpr size_t kMaxGrpcMessageBytes = size_t{32} << 20;
 
 // For Options::client_id: host name, process id and a random number.

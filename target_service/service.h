@@ -24,7 +24,8 @@ namespace tandem::target_service {
 class Service : public serving::Service {
  public:
   // Measures what passes cost (options.measure) and starts the device's thread. INVALID_ARGUMENT
-  // names each option that is out of its range. UNAVAILABLE: the engine's device was lost meanwhile.
+  // names each option that is out of its range. UNAVAILABLE: the engine's device was lost
+  // meanwhile.
   static absl::StatusOr<std::unique_ptr<Service>> Create(Options options,
                                                          std::unique_ptr<Engine> engine);
 };

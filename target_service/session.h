@@ -39,7 +39,8 @@ class Session final : public serving::Session<internal::v1::TargetRequest, Execu
   absl::Status Check(internal::v1::TargetRequest& message) override;
   // The client's older stream ends.
   absl::Status Admit(const internal::v1::Hello& hello, StreamId stream) override;
-  // With the cost curve: a pass may take minutes, and no verdict comes before the first one is over.
+  // With the cost curve: a pass may take minutes, and no verdict comes before the first one is
+  // over.
   void Greet(v1::Welcome& welcome) const override;
   void Handle(internal::v1::TargetRequest message) override;
   void Left(StreamId stream, const absl::Status& end) override;

@@ -1,5 +1,5 @@
-// What a card's measurements decide: how many rows a product has there (StepOptions::tile), and how large
-// the cache is made where nobody says it.
+// What a card's measurements decide: how many rows a product has there (StepOptions::tile), and how
+// large the cache is made where nobody says it.
 //
 // Thread safety: pure functions.
 #pragma once

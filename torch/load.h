@@ -27,8 +27,8 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options);
 absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options,
                                                  const Library& library);
 
-// As model::CheckLoad: all that Load checks before it reads weights or computes. A model on a card takes
-// 0 bytes of this process.
+// As model::CheckLoad: all that Load checks before it reads weights or computes. A model on a card
+// takes 0 bytes of this process.
 absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options);
 
 // What the self-check (self_check.h) says of a device and a model.
@@ -42,7 +42,8 @@ struct DeviceReport {
 // Errors as Load's, but for what the self-check finds. It loads the whole model for the cost.
 absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options);
 
-// A draft's model by its --device flag: the decoder of model/ for kCpu, else Load and CheckLoad above.
+// A draft's model by its --device flag: the decoder of model/ for kCpu, else Load and CheckLoad
+// above.
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadFor(absl::string_view device,
                                                               const model::LoadOptions& options);
 absl::StatusOr<int64_t> CheckLoadFor(absl::string_view device, const model::LoadOptions& options);

@@ -55,8 +55,8 @@ ComputeType TypeFor(const LoadOptions& options, const DecoderTensors& tensors) {
   return FileType(tensors);
 }
 
-// StepOptions::others. What an int8 checkpoint has in floating point stays so, unless it is asked to
-// be int8.
+// StepOptions::others. What an int8 checkpoint has in floating point stays so, unless it is asked
+// to be int8.
 std::optional<ComputeType> OthersFor(const LoadOptions& options, const DecoderTensors& tensors) {
   if (!tensors.int8 || options.model.dtype == Dtype::kInt8) return std::nullopt;
   return options.device == kCuda ? FileType(tensors) : ComputeType::kFloat32;
@@ -213,8 +213,8 @@ absl::Status Loading::ChooseTile() {
   return absl::OkStatus();
 }
 
-// Of one row, and so of one tile, by the fastest way that works: without graphs the time is the host's,
-// which is the same for every tile.
+// Of one row, and so of one tile, by the fastest way that works: without graphs the time is the
+// host's, which is the same for every tile.
 absl::StatusOr<absl::Duration> Loading::TileCostOf(const DecoderSpec& spec,
                                                    const DecoderTensors& tensors) const {
   absl::Status failed;

@@ -26,8 +26,8 @@ class Loading {
   // Reads and checks the files. Errors as Load's (load.h).
   static absl::StatusOr<Loading> Begin(const LoadOptions& options, const Library& library);
 
-  // RESOURCE_EXHAUSTED: weights, cache and a pass do not fit the device. Returns what they take of this
-  // process's memory, in bytes.
+  // RESOURCE_EXHAUSTED: weights, cache and a pass do not fit the device. Returns what they take of
+  // this process's memory, in bytes.
   absl::StatusOr<int64_t> CheckRoom() const;
 
   // On a card, where nobody gave a tile: measures all (card.h), on the model's first layers,
@@ -38,7 +38,8 @@ class Loading {
   std::vector<Path> Paths() const;
 
   // The self-check, on the model's first layers. Graphs that cannot be captured are a result
-  // ("capture"), and so are kernels that do not get to the card ("kernels"). Errors as make_step's (library/interface.h).
+  // ("capture"), and so are kernels that do not get to the card ("kernels"). Errors as make_step's
+  // (library/interface.h).
   absl::StatusOr<std::vector<CheckResult>> Check(const Path& path) const;
 
   // The whole model. `report` may be null.

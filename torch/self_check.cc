@@ -117,8 +117,8 @@ absl::Status Near(absl::Span<const std::vector<float>> rows,
   return absl::OkStatus();
 }
 
-// Two texts, of which passes of `tiles` read the beginnings side by side. A row of a large vocabulary is
-// held as a number.
+// Two texts, of which passes of `tiles` read the beginnings side by side. A row of a large
+// vocabulary is held as a number.
 class TwoTexts {
  public:
   TwoTexts(LanguageModel& model, uint32_t vocabulary) {
@@ -172,8 +172,8 @@ class TwoTexts {
   std::array<std::vector<uint32_t>, 2> texts_;
 };
 
-// A pass of one tile, of two, … on the one device, and passes of `pass_rows` on the other; 0: the same
-// passes.
+// A pass of one tile, of two, … on the one device, and passes of `pass_rows` on the other; 0: the
+// same passes.
 absl::Status SameTiles(LanguageModel& device, LanguageModel& other, uint32_t vocabulary, int tile,
                        int pass_rows) {
   const TwoTexts texts(device, vocabulary);

@@ -6,7 +6,8 @@
 //   company   a row among others, and alone: the same bits
 //   order     the same parts in another order, so at other places of the pass: the same bits
 //   repeat    the same pass once more: the same bits
-//   long      rows near the end of a text of several pages: the decoder's, and the same bits in any cut
+//   long      rows near the end of a text of several pages: the decoder's, and the same bits in
+//             any cut
 //   tiles     rows of passes of one whole tile, of two, …, and in short passes: the same bits
 //   trees     a row of a tree, and the same row of its chain: the same bits
 //   capture   passes can be captured as graphs
@@ -41,22 +42,22 @@ struct CheckSize {
 inline CheckSize CheckSizeOfCard(int tile) { return {tile, 1000}; }
 
 // All results, those that passed too. Both models have the same weights and vocabulary, and room
-// for 600 tokens in all, or 2,048 with the size of a card. `tolerance` is that of parity: the largest
-// difference of a row, relative to its largest logit. An error of the device is the result of the check
-// that met it.
+// for 600 tokens in all, or 2,048 with the size of a card. `tolerance` is that of parity: the
+// largest difference of a row, relative to its largest logit. An error of the device is the result
+// of the check that met it.
 std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::LanguageModel& reference,
                                     double tolerance = 1e-4, const CheckSize& size = {});
 
-// Whether two devices of the same weights give the same bits, in passes of several sizes: graphs, and
-// the same passes eagerly. DATA_LOSS: they do not. Each has room as above.
+// Whether two devices of the same weights give the same bits, in passes of several sizes: graphs,
+// and the same passes eagerly. DATA_LOSS: they do not. Each has room as above.
 absl::Status CheckSameBits(model::LanguageModel& device, model::LanguageModel& other,
                            const CheckSize& size = {});
 
 // OK: all passed. FAILED_PRECONDITION: the names and differences of those that did not.
 absl::Status FirstFailures(absl::Span<const CheckResult> results);
 
-// What passes of 1, 2, 4, … max_rows rows take, each row a sequence of its own: the least of so many
-// times.
+// What passes of 1, 2, 4, … max_rows rows take, each row a sequence of its own: the least of so
+// many times.
 struct CostPoint {
   int rows = 0;
   absl::Duration took;

@@ -1,6 +1,7 @@
 // What a device computes rightly, what passes cost on it, and who judges their rows:
 // `tandem-target --check-device` (docs/gpu.md), for a machine that cannot build the services.
-// Usage: device_check MODEL [cuda, cuda:N or torch-cpu] [dtype] [fastest: only the way that serves, not all]
+// Usage: device_check MODEL [cuda, cuda:N or torch-cpu] [dtype] [fastest: only the way that serves,
+// not all]
 #include <cstdio>
 #include <cstring>
 #include <memory>

@@ -1,12 +1,12 @@
-// What passes of a device take, at the lengths that people use: by the device's own clock, without a copy of
-// logits. `-`: the cache has no room.
+// What passes of a device take, at the lengths that people use: by the device's own clock, without
+// a copy of logits. `-`: the cache has no room.
 //
 //   rows of one sequence   a block of draft tokens, or a piece of a prompt
 //   rows of many           one row of each sequence
 //   prompts                read from the first token on, in passes of the most rows
 //
-// `share`: the bytes that a pass cannot avoid (weights once, keys and values once per sequence) per time,
-// of the speed at which the device copies, read and write counted.
+// `share`: the bytes that a pass cannot avoid (weights once, keys and values once per sequence) per
+// time, of the speed at which the device copies, read and write counted.
 //
 // Usage: device_times MODEL [cuda, cuda:N or torch-cpu] [dtype] [cells] [rows] [prompts]
 //   lists with commas; without them 0,300,2048,8192,32768 and 1,2,5,8,16,64,256 and 2048,8192,32768
@@ -113,7 +113,8 @@ class Timer {
   void* end_ = nullptr;
 };
 
-// Sequences of `cells` tokens, of which nothing was computed: what lies in their cells is as good as any.
+// Sequences of `cells` tokens, of which nothing was computed: what lies in their cells is as good
+// as any.
 absl::StatusOr<std::vector<std::unique_ptr<model::Cache>>> Sequences(TorchModel& model, int count,
                                                                      int cells, int rows) {
   std::vector<std::unique_ptr<model::Cache>> caches;

@@ -1,6 +1,6 @@
-// What the type that weights are held as does to a pair: the perplexity of a target on a text, and how
-// much of a draft's distribution a target in fp32 accepts (the sum over tokens of min(p, q), Leviathan
-// et al. 2023, equation 4), at temperature 1.
+// What the type that weights are held as does to a pair: the perplexity of a target on a text, and
+// how much of a draft's distribution a target in fp32 accepts (the sum over tokens of min(p, q),
+// Leviathan et al. 2023, equation 4), at temperature 1.
 // Usage: held_as_bench [target] [draft] [text file] [tokens] [dtypes …]
 #include <algorithm>
 #include <cmath>

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Passes of Tandem's decoder beside those of llama.cpp: random weights in the same shapes and as many bits, the same threads, in turn.
+"""Passes of Tandem's decoder beside those of llama.cpp: random weights in the same shapes and as
+many bits, the same threads, in turn.
 
   bench/model/llama_cpp.py setup FOLDER
-      llama.cpp from the sources of llama-cpp-python on PyPI, built for this machine (some 10 minutes of a core).
-  bench/model/llama_cpp.py measure FOLDER [--shapes 0.5B,1B,7B] [--types F32,BF16,Q8_0,Q4_1] [--contexts 128,2048] [--rows 1,5]
-                           [--files OURS,GGUF[,DTYPE]] [--threads 2] [--rounds 9] [--build build/release] [--wait]
-      --files: in place of random weights a model's files, ours (a directory) and llama.cpp's; may be repeated.
+      llama.cpp from the sources of llama-cpp-python on PyPI, built for this machine (some 10
+      minutes of a core).
+  bench/model/llama_cpp.py measure FOLDER [--shapes 0.5B,1B,7B] [--types F32,BF16,Q8_0,Q4_1]
+                           [--contexts 128,2048] [--rows 1,5] [--files OURS,GGUF[,DTYPE]]
+                           [--threads 2] [--rounds 9] [--build build/release] [--wait]
+      --files: a model's files instead of random weights, Tandem's (a directory) and llama.cpp's;
+      may be repeated.
       --wait: loads all, says "loaded", and measures after a line on the standard input.
 
-F32, BF16, Q8_0 and Q4_1 stand beside --dtype=fp32, bf16, int8 and int4. Keys and values: 32 bits for F32, 16 for the others (llama.cpp's
-fp16, ours bf16). A pass computes the logits of all its rows. Ratios are of one round: minimum / median / maximum; below 1 ours is
-ahead. Needs cmake, ninja and a C++ compiler; pass_turns of our build.
+F32, BF16, Q8_0 and Q4_1 stand beside --dtype=fp32, bf16, int8 and int4. Keys and values: 32 bits
+for F32, 16 for the others (llama.cpp's fp16, ours bf16). A pass computes the logits of all its
+rows. Ratios are of one round: minimum / median / maximum; below 1 ours is ahead. Needs cmake, ninja
+and a C++ compiler; pass_turns of our build.
 """
 
 import argparse
@@ -55,7 +60,8 @@ def setup(folder):
 
 
 def write_gguf(path, shape, kind, context):
-    """A model of Llama's form with tied embeddings, as bench/model/random_model.h makes it; blocks of rows repeat."""
+    """A model of Llama's form with tied embeddings, as bench/model/random_model.h makes it; blocks
+    of rows repeat."""
     import gguf
     import numpy
 

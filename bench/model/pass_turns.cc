@@ -1,6 +1,7 @@
-// A model, of random weights or from its files, that computes passes when it is asked to (turns.h), beside another
-// program that does the same.
-// Usage: pass_turns SHAPE(135M, 0.5B, 1B, 7B, or a model with a slash in its name) DTYPE KV_DTYPE(fp32, bf16) THREADS CONTEXT …
+// A model, of random weights or from its files, that computes passes when it is asked to (turns.h),
+// beside another program that does the same.
+// Usage: pass_turns SHAPE(135M, 0.5B, 1B, 7B, or a model with a slash in its name) DTYPE
+// KV_DTYPE(fp32, bf16) THREADS CONTEXT …
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

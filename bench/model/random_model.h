@@ -1,5 +1,5 @@
-// Decoders with random weights, larger than any cache, for what a pass costs when the weights come from
-// memory.
+// Decoders with random weights, larger than any cache, for what a pass costs when the weights come
+// from memory.
 #pragma once
 
 #include <cstdint>

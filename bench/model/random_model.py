@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes a model of Llama's form with random weights in bf16, for what a pass costs at a size that nobody has to download.
+"""Writes a model of Llama's form with random weights in bf16, for what a pass costs at a size that
+nobody has to download.
 
-  bench/model/random_model.py DIRECTORY 1b       2.2 GB: hidden 2048, 16 layers, 32 heads, the demo pair's vocabulary
-  bench/model/random_model.py DIRECTORY 7b       13.5 GB: hidden 4096, 32 layers, 32 heads
-  bench/model/random_model.py DIRECTORY 13b      26 GB: hidden 5120, 40 layers, 40 heads
-  bench/model/random_model.py DIRECTORY tiny     a test's
+  bench/model/random_model.py DIRECTORY 1b    2.2 GB: hidden 2048, 16 layers, 32 heads
+  bench/model/random_model.py DIRECTORY 7b    13.5 GB: hidden 4096, 32 layers, 32 heads
+  bench/model/random_model.py DIRECTORY 13b   26 GB: hidden 5120, 40 layers, 40 heads
+  bench/model/random_model.py DIRECTORY tiny  a test's
 
 Python's own library only. Its text is noise; its time is that of any model of this shape.
 """

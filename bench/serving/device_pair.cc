@@ -2,7 +2,7 @@
 // tests/integration/fairness.h): what `tandem bench` shows against it is the scheduling, on any
 // machine.
 //
-//   build/release/bench/device_pair [MS] &   prints the orchestrator's address; ends with SIGTERM. MS: a pass of the draft
+//   build/release/bench/device_pair [MS] &   prints the orchestrator's address; ends with SIGTERM
 //   build/release/bin/tandem bench --prompts-file=bench/serving/letters.txt --orchestrator=ADDRESS
 //   …
 #include <signal.h>

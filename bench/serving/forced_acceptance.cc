@@ -1,10 +1,11 @@
-// What speculation wins on a target in the shape of a model that people have, if each draft token is
-// accepted with a given chance: whole requests with and without the draft in turn, beside what theory
-// predicts from passes measured in the same turn. Weights are random. The drafter knows the target's text, and
-// says a wrong token as often as it has to; it takes no time.
-// Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens] [chance] [tokens]
-// A shape with a slash is a model's directory, as bench/model/random_model.py writes it. It runs with --offload, so
-// run it in a control group of less memory than the model takes.
+// What speculation wins on a target in the shape of a model that people have, if each draft token
+// is accepted with a given chance: whole requests with and without the draft in turn, beside what
+// theory predicts from passes measured in the same turn. Weights are random. The drafter knows the
+// target's text, and says a wrong token as often as it has to; it takes no time.
+// Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens]
+// [chance] [tokens]
+// A shape with a slash is a model's directory, as bench/model/random_model.py writes it. It runs
+// with --offload, so run it in a control group of less memory than the model takes.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -149,8 +150,8 @@ void Measure(Subject subject, const Setting& setting) {
   for (int turn = -1; turn < setting.turns; ++turn) {
     std::vector<uint32_t> prompt(kPrompt);
     for (uint32_t i = 0; i < kPrompt; ++i) prompt[i] = 10 + (i * 37 + turn * 101 + 101) % 4000;
-    // The passes of a turn are measured before and after its requests, so that a machine whose speed moves
-    // does not decide.
+    // The passes of a turn are measured before and after its requests, so that a machine whose
+    // speed moves does not decide.
     PassTimes passes(model, setting.draft_tokens + 1);
     passes.Measure(kPasses);
     double rates[2];

@@ -3,9 +3,10 @@
 
     bench/serving/orchestrators.py BIN [TURNS] [REQUESTS AT ONCE] …
 
-BIN has the programs of a build. A turn keeps so many requests running for a window under each mode, auto and off
-interleaved, spread over the orchestrators. Prints minimum, median and maximum of the turns' ratios of tokens per second.
-The services stay for all turns, so what `auto` has learned stays, too.
+BIN has the programs of a build. A turn keeps so many requests running for a window under each mode,
+auto and off interleaved, spread over the orchestrators. Prints minimum, median and maximum of the
+turns' ratios of tokens per second. The services stay for all turns, so what `auto` has learned
+stays, too.
 """
 import json
 import os

@@ -3,8 +3,8 @@
 
     bench/serving/wide_target.py demo/target /tmp/wide --intermediate-size=16384
 
-Each MLP gets further columns whose weights are zero. They add nothing to any sum, and a pass reads them all the same.
-So a small pair has its own acceptance beside the pass times of a larger target.
+Each MLP gets further columns whose weights are zero. They add nothing to any sum, and a pass reads
+them all the same. So a small pair has its own acceptance beside the pass times of a larger target.
 """
 import argparse
 import json

@@ -255,7 +255,8 @@ class LoadSource::Running {
   uint64_t to_replace_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
 
-// Neighbours in the order of requests, which may have like prompts, are far apart: multiples of the golden ratio.
+// Neighbours in the order of requests, which may have like prompts, are far apart: multiples of the
+// golden ratio.
 uint32_t StaggeredTokens(uint64_t index, uint32_t concurrency, uint32_t max_tokens) {
   // One of the first requests writes all, too: at a concurrency of 1 it is the only one.
   if (index + 1 >= concurrency) return max_tokens;

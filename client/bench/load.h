@@ -5,8 +5,8 @@
 //
 // A run has five parts:
 //
-// - Fill: the first requests start at the same time. This part ends when each has written twice: by then its prompt
-//   was read by all who read it.
+// - Fill: the first requests start at the same time. This part ends when each has written twice: by
+//   then its prompt was read by all who read it.
 // - Window: tokens are counted, and every request that starts here becomes a record. The window
 //   lasts as long as the plan says.
 // - Tail: ended requests are still replaced, so that the load stays the same, until the last
@@ -43,11 +43,12 @@ struct LoadPlan {
   std::function<bool()> cancelled;
 };
 
-// Output tokens of the `index`-th request of a run with `concurrency` requests at once. The first requests write
-// between 2 and `max_tokens` tokens, spread evenly, so that they are where the requests of a service are that has been
-// running for long: anywhere in their texts. All others write `max_tokens`. If all began at the same time with as many
-// tokens, texts that are written without a draft would share their passes to the end, and so would the prompts of the
-// next ones. Any draft ends that, and no service sees it.
+// Output tokens of the `index`-th request of a run with `concurrency` requests at once. The first
+// requests write between 2 and `max_tokens` tokens, spread evenly, so that they are where the
+// requests of a service are that has been running for long: anywhere in their texts. All others
+// write `max_tokens`. If all began at the same time with as many tokens, texts that are written
+// without a draft would share their passes to the end, and so would the prompts of the next ones.
+// Any draft ends that, and no service sees it.
 uint32_t StaggeredTokens(uint64_t index, uint32_t concurrency, uint32_t max_tokens);
 
 // Thread-compatible: only one Run may be active.

@@ -46,8 +46,8 @@ struct RequestSums {
   }
 };
 
-// The times of a round of each request, in milliseconds. The first round, in which the target reads the prompt, is left
-// out. What disturbs a few requests moves no median.
+// The times of a round of each request, in milliseconds. The first round, in which the target reads
+// the prompt, is left out. What disturbs a few requests moves no median.
 struct RoundTimes {
   std::vector<double> drafts;
   std::vector<double> rest;

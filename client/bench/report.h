@@ -14,8 +14,8 @@
 
 namespace tandem::client {
 
-// Two requests with the same prompt, one after the other: the one to compare with, and the one that is compared. Each
-// is the first one in half of the pairs.
+// Two requests with the same prompt, one after the other: the one to compare with, and the one that
+// is compared. Each is the first one in half of the pairs.
 struct BenchPair {
   v1::Last reference;
   v1::Last request;
@@ -36,8 +36,9 @@ struct BenchReport {
   double draft_step = 0;   // t_draft: wait for the block, in a round that had a draft
   double verify_step = 0;  // t_verify: the rest of a round
   double plain_step = 0;   // t: a round of the reference, without waiting for drafts
-  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1, and E t / (t_draft + t_verify). The
-  // equation is one of chains. Absent where some block was a tree, and where the reference had drafts.
+  // E = (1 - a^(K+1)) / (1 - a), Leviathan et al. 2023, equation 1, and E t / (t_draft + t_verify).
+  // The equation is one of chains. Absent where some block was a tree, and where the reference had
+  // drafts.
   std::optional<double> expected_tokens;
   std::optional<double> predicted_ratio;
 };

@@ -26,8 +26,8 @@ std::optional<int> ReadArguments(absl::Span<const std::string> args, flags::Flag
 
 void PrintError(const absl::Status& status) {
   const std::string message = base::MessageForTerminal(status.message());
-  // A wrong flag says all by itself, also where the orchestrator found it, which knows fields; of a failed
-  // request the code matters as well.
+  // A wrong flag says all by itself, also where the orchestrator found it, which knows fields; of a
+  // failed request the code matters as well.
   if (status.code() == absl::StatusCode::kInvalidArgument) {
     std::fprintf(stderr, "error: %s\n", InFlagsWords(message).c_str());
   } else {

@@ -20,9 +20,10 @@ class Channel;
 
 namespace tandem::client {
 
-// Returns a connected channel. `encrypted`: whether `security` is TLS. UNAVAILABLE names the address and says what to do. It is returned
-// after the first failed attempt to connect, or after `patience`. The message says so when a
-// certificate is wrong, and when a port that was asked in plaintext may speak TLS.
+// Returns a connected channel. `encrypted`: whether `security` is TLS. UNAVAILABLE names the
+// address and says what to do. It is returned after the first failed attempt to connect, or after
+// `patience`. The message says so when a certificate is wrong, and when a port that was asked in
+// plaintext may speak TLS.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
                                                        const transport::ChannelSecurity& security,
                                                        bool encrypted,

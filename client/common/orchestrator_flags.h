@@ -23,8 +23,8 @@ struct OrchestratorFlags {
   std::string token;       // of the environment; counts where TokenFile is empty; empty: none
 
   void AddTo(flags::FlagSet& flags);
-  // For a command that works without an orchestrator, too: `address` is empty unless the flag, whose
-  // help this is, is given. The environment names none.
+  // For a command that works without an orchestrator, too: `address` is empty unless the flag,
+  // whose help this is, is given. The environment names none.
   void AddOptionalTo(flags::FlagSet& flags, absl::string_view help);
   // The file to take the token from; empty: from none. INVALID_ARGUMENT: the environment has both.
   absl::StatusOr<std::string> TokenFile() const;

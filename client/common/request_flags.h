@@ -1,5 +1,5 @@
-// The flags of a request's options (common/messages/request_options.h): `generate`, `bench` and `chat`
-// share them.
+// The flags of a request's options (common/messages/request_options.h): `generate`, `bench` and
+// `chat` share them.
 //
 // Thread safety: plain values and pure functions.
 #pragma once

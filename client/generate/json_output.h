@@ -35,7 +35,8 @@ std::string JsonPromptLogprobs(const v1::PromptLogprobs& prompt);
 // of all rounds by stage. "trace_id" is there when the request is traced. "rounds" is there when it
 // was asked for; a round is {"sample_index", "number", "began_ms", "took_ms", "stages_ms": {…},
 // "draft_tokens", "accepted_tokens", "tokens", "pass_id", "pass_rows", "pass_sequences"}, with
-// "cause" if it had no draft, and "draft_depth" and "node" if its draft was a tree. "seed" is a string if it is above 2^53.
+// "cause" if it had no draft, and "draft_depth" and "node" if its draft was a tree. "seed" is a
+// string if it is above 2^53.
 std::string JsonFinal(const Outcome& outcome);
 
 // The output of a request that began and failed, for resuming it:

@@ -118,7 +118,8 @@ class Part {
   int64_t size_ = 0;
 };
 
-// Until the part is whole. Tries that bring fewer bytes than a thousandth of the file count as failures.
+// Until the part is whole. Tries that bring fewer bytes than a thousandth of the file count as
+// failures.
 absl::Status Fill(HubClient& client, const std::string& commit, const RemoteFile& file, Part& part,
                   PullObserver& observer) {
   int failures = 0;
@@ -139,7 +140,8 @@ absl::Status Fill(HubClient& client, const std::string& commit, const RemoteFile
     if (part.IsWhole() && !absl::IsDataLoss(status)) return absl::OkStatus();
     if (status.ok()) status = absl::UnavailableError(absl::StrCat(file.name, " was cut"));
     if (!MayRetry(status)) return status;
-    // A server that sends a byte per connection, or begins again and again, would be asked for ever.
+    // A server that sends a byte per connection, or begins again and again, would be asked for
+    // ever.
     const bool progress = part.size() - reached >= std::max(kMinProgressBytes, file.size / 1000);
     if (progress) reached = part.size();
     failures = progress ? 1 : failures + 1;

@@ -1,5 +1,6 @@
-// `tandem pull OWNER/NAME[@REVISION][:FILE.gguf]` downloads a model of the hub into the cache. Progress goes to
-// standard error, and the path of the snapshot, or of the file in it, to standard output.
+// `tandem pull OWNER/NAME[@REVISION][:FILE.gguf]` downloads a model of the hub into the cache.
+// Progress goes to standard error, and the path of the snapshot, or of the file in it, to standard
+// output.
 #include "client/common/commands.h"
 
 #include <unistd.h>

@@ -42,7 +42,8 @@ class HubClient {
  public:
   HubClient(const hub::Settings& settings, const hub::HubName& name);
 
-  // Tries again where that may help, until it has failed `max_failures` times. `note` is told of it.
+  // Tries again where that may help, until it has failed `max_failures` times. `note` is told of
+  // it.
   absl::StatusOr<RemoteRevision> Revision(int max_failures,
                                           const std::function<void(const std::string&)>& note);
   // The same, until it has failed kMaxFailures times.

@@ -9,8 +9,8 @@
 
 namespace tandem::client {
 
-// Brings what is needed of a revision into the cache and gives its snapshot: where the name says a GGUF file, that file
-// and its parts alone. What the cache has is
+// Brings what is needed of a revision into the cache and gives its snapshot: where the name says a
+// GGUF file, that file and its parts alone. What the cache has is
 // not downloaded again. The revision is known to the cache once all of it is there, so nobody finds
 // a part. Any number of processes may pull the same at once, Python's among them.
 //

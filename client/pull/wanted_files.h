@@ -15,13 +15,14 @@ namespace tandem::client {
 
 // Of all files of a repository those that are small and belong to the model: configurations, the
 // tokenizer's files, chat templates, and the index of the weights unless they are in one file. Not
-// those of other folders than additional_chat_templates, pictures, other frameworks. FAILED_PRECONDITION: the repository is no model
-// that Tandem can load; says what it has in place of what, and of GGUF files which there are and how one is named.
+// those of other folders than additional_chat_templates, pictures, other frameworks.
+// FAILED_PRECONDITION: the repository is no model that Tandem can load; says what it has in place
+// of what, and of GGUF files which there are and how one is named.
 absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::string> files,
                                                      hub::Need need);
 
-// The GGUF file that a name says, and all its parts. NOT_FOUND: the repository lacks it, or a part; names those that it
-// has. INVALID_ARGUMENT: it is not the first part.
+// The GGUF file that a name says, and all its parts. NOT_FOUND: the repository lacks it, or a part;
+// names those that it has. INVALID_ARGUMENT: it is not the first part.
 absl::StatusOr<std::vector<std::string>> WantedGguf(absl::Span<const std::string> files,
                                                     const std::string& file);
 

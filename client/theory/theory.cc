@@ -1,5 +1,5 @@
-// `tandem theory` prints what speculation can win: by formulas, or by times that are given or that an
-// orchestrator measured.
+// `tandem theory` prints what speculation can win: by formulas, or by times that are given or that
+// an orchestrator measured.
 #include "client/common/commands.h"
 
 #include <grpcpp/channel.h>

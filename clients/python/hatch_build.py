@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the package's messages out of the public protos, whenever it is packaged.
 
-A wheel has the generated modules. A source distribution has the protos, so that a wheel can be built of it. Nothing
-generated is ever committed.
+A wheel has the generated modules. A source distribution has the protos, so that a wheel can be
+built of it. Nothing generated is ever committed.
 """
 
 import pathlib
@@ -65,7 +65,8 @@ def generate(protos, names, out):
 
 
 def needs(modules):
-    """Generated modules run with the release that they were generated for, and later ones: Protobuf's next major."""
+    """Generated modules run with the release that they were generated for, and later ones:
+    Protobuf's next major."""
     text = "".join(path.read_text(encoding="utf-8") for path in modules)
     protobuf = re.search(r"^# Protobuf Python Version: (\d+)(\S+)", text, re.MULTILINE)
     grpc = re.search(r"^GRPC_GENERATED_VERSION = '([^']+)'", text, re.MULTILINE)

@@ -53,8 +53,8 @@ struct JudgeInput {
   // Rule lenient: above 0, to 1. With `greedy` (temperature 0) p is what it is at temperature 1.
   double leniency = 1;
   bool greedy = false;
-  // [K], the node that each candidate follows, under a rule that has trees (tree.h); q is empty then.
-  // Empty: a chain.
+  // [K], the node that each candidate follows, under a rule that has trees (tree.h); q is empty
+  // then. Empty: a chain.
   absl::Span<const uint32_t> parents;
 };
 

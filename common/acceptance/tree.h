@@ -9,11 +9,12 @@
 // and why, can change only how far a round comes. Under the other rules that is not so: a second
 // sibling would have to be judged by what is left of p after the first was rejected.
 //
-// SpecInfer (Miao et al. 2024, arXiv 2305.09781) verifies trees greedily so. For lists of candidates
-// under shared noise: Rowan et al. 2025, "List-Level Distribution Coupling" (arXiv 2506.05632).
+// SpecInfer (Miao et al. 2024, arXiv 2305.09781) verifies trees greedily so. For lists of
+// candidates under shared noise: Rowan et al. 2025, "List-Level Distribution Coupling" (arXiv
+// 2506.05632).
 //
-// Nodes are numbered as in speculation::CandidateTree: node 0 is the root, candidate i is node i + 1,
-// and parents[i] <= i is the node that it follows.
+// Nodes are numbered as in speculation::CandidateTree: node 0 is the root, candidate i is node i +
+// 1, and parents[i] <= i is the node that it follows.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -34,14 +35,14 @@ std::vector<uint32_t> NodeDepths(absl::Span<const uint32_t> parents);
 
 // `draws`: [K + 1], the target's own token at each node. K + 1 entries: a child has accept
 // probability 1 when its token is its parent's draw, else 0. A node with such a child cannot be the
-// end and has no next token; any other node's is its draw. Siblings are different tokens. Of a chain
-// spelled out these are the entries of JudgeGreedy.
+// end and has no next token; any other node's is its draw. Siblings are different tokens. Of a
+// chain spelled out these are the entries of JudgeGreedy.
 std::vector<Entry> JudgeTree(absl::Span<const uint32_t> draws,
                              absl::Span<const uint32_t> candidates,
                              absl::Span<const uint32_t> parents);
 
-// The walk. CHECKs its shape: a caller validates what came over a wire. `rejected`: the walk ended at
-// a node with children, none of which stands.
+// The walk. CHECKs its shape: a caller validates what came over a wire. `rejected`: the walk ended
+// at a node with children, none of which stands.
 Decision DecideTree(absl::Span<const Entry> entries, absl::Span<const uint32_t> parents);
 
 // What an orchestrator checks in the verdict of a tree: one entry a node and one for the root;

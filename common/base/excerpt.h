@@ -1,5 +1,5 @@
-// Text of others in our messages: names in a file, values of a flag. It may be megabytes long and hold
-// what moves a terminal's cursor.
+// Text of others in our messages: names in a file, values of a flag. It may be megabytes long and
+// hold what moves a terminal's cursor.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@
 namespace tandem::base {
 namespace {
 
-// An object in the order of the document. nlohmann::ordered_map looks at every member for each name,
-// so a wide object would take quadratic time: it has an index besides.
+// An object in the order of the document. nlohmann::ordered_map looks at every member for each
+// name, so a wide object would take quadratic time: it has an index besides.
 template <class Key, class T, class Compare, class Allocator>
 class IndexedObject : public nlohmann::ordered_map<Key, T, Compare, Allocator> {
   using Base = nlohmann::ordered_map<Key, T, Compare, Allocator>;

@@ -62,8 +62,8 @@ class JsonValue {
 };
 
 // The first member's name that an object in this JSON text has twice; absent: there is none, or the
-// text is not JSON. Parsers disagree on which of the two counts, so text of clients is refused for it.
-// Takes time and memory as Parse does.
+// text is not JSON. Parsers disagree on which of the two counts, so text of clients is refused for
+// it. Takes time and memory as Parse does.
 std::optional<std::string> RepeatedJsonName(absl::string_view text);
 
 class JsonObject;

@@ -7,9 +7,9 @@
 //
 // An event with fields (log_fields.h) has "event" and its fields as members in place of "message".
 //
-// Thread-safe; lines never mix. Line breaks inside a message are escaped, so that an event stays one
-// line; what is not UTF-8 becomes U+FFFD in JSON. Not for hot paths: a line is formatted and written
-// by the calling thread.
+// Thread-safe; lines never mix. Line breaks inside a message are escaped, so that an event stays
+// one line; what is not UTF-8 becomes U+FFFD in JSON. Not for hot paths: a line is formatted and
+// written by the calling thread.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, int64_t max
 // The same; an empty text where there is no such file.
 absl::StatusOr<std::string> ReadRegularFileIfThere(const std::string& path, int64_t max_bytes);
 
-// As ReadRegularFile, for a file that the user of a command names, which may be a pipe: `<(COMMAND)`.
+// As ReadRegularFile, for a file that the user of a command names, which may be a pipe:
+// `<(COMMAND)`.
 absl::StatusOr<std::string> ReadFileOrPipe(const std::string& path, int64_t max_bytes);
 // Standard input to its end, bounded and told of likewise.
 absl::StatusOr<std::string> ReadStandardInput(int64_t max_bytes);

@@ -36,8 +36,8 @@ class ClientTurns {
   void Join(const std::string& client, uint64_t number);
   // Its client's turn comes next. For a number whose turn did not bring what it waits for.
   void JoinAgain(const std::string& client, uint64_t number);
-  // Returns whether it was in line. `had_turn`: it got what it waited for, so its client's next turn
-  // comes after those of all others.
+  // Returns whether it was in line. `had_turn`: it got what it waited for, so its client's next
+  // turn comes after those of all others.
   bool Leave(const std::string& client, uint64_t number, bool had_turn);
 
   bool empty() const { return root_.size == 0; }

@@ -20,8 +20,8 @@ namespace tandem::concurrency {
 // Thread-safe.
 class FairExecutor {
  public:
-  // `executor` outlives this object. `max_running`: tasks that are with it at a time, at least 1. As
-  // many as it has threads: what is with the executor has no turns any more.
+  // `executor` outlives this object. `max_running`: tasks that are with it at a time, at least 1.
+  // As many as it has threads: what is with the executor has no turns any more.
   FairExecutor(Executor& executor, size_t max_running);
   // Nothing waits or runs.
   ~FairExecutor();
@@ -31,10 +31,10 @@ class FairExecutor {
   // Runs the task on the executor when the client has its turn; its own tasks in their order. On
   // this thread or another one if the executor is closed.
   //
-  // `rest`: how long the executor's thread sleeps after the task, before the next one of anybody. So
-  // it bounds how often such tasks come, where each also costs something that has no turns. Where it
-  // is not zero, the thread sleeps at least as long as the task computed (processor time): such
-  // tasks take half of a core at most.
+  // `rest`: how long the executor's thread sleeps after the task, before the next one of anybody.
+  // So it bounds how often such tasks come, where each also costs something that has no turns.
+  // Where it is not zero, the thread sleeps at least as long as the task computed (processor time):
+  // such tasks take half of a core at most.
   void Post(const std::string& client, Task task, absl::Duration rest = absl::ZeroDuration())
       TANDEM_EXCLUDES(mutex_);
 

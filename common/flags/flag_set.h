@@ -45,8 +45,8 @@ class FlagSet {
   void Text(absl::string_view name, std::string* value, absl::string_view help);
   // May be given again and again.
   void TextList(absl::string_view name, std::vector<std::string>* value, absl::string_view help);
-  // One of `choices`. One that ends with ":N" stands for its beginning with any number up to 999 in the
-  // place of N.
+  // One of `choices`. One that ends with ":N" stands for its beginning with any number up to 999 in
+  // the place of N.
   void Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
               absl::string_view help);
   // As Choice, but --name alone means --name=`alone`.
@@ -73,8 +73,8 @@ class FlagSet {
                   absl::string_view help);
   void Real(absl::string_view name, std::optional<double>* value, Range range,
             absl::string_view help);
-  // The same for values that are kept elsewhere: `set` gets each good one. `default_value` is what the
-  // help says of it. `add` returns how many there are then.
+  // The same for values that are kept elsewhere: `set` gets each good one. `default_value` is what
+  // the help says of it. `add` returns how many there are then.
   void Choice(absl::string_view name, std::function<void(const std::string&)> set,
               std::vector<std::string> choices, absl::string_view default_value,
               absl::string_view help);

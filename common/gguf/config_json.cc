@@ -32,8 +32,8 @@ constexpr Architecture kArchitectures[] = {
     {"gpt2", "GPT2LMHeadModel", "gpt2"},          {"gptneox", "GPTNeoXForCausalLM", "gpt_neox"},
 };
 
-// GGUF has most numbers in 32 bits: 1e-5 there is 9.99999975e-6 in 64. The shortest decimal that is the same in 32
-// bits is what the model was published with.
+// GGUF has most numbers in 32 bits: 1e-5 there is 9.99999975e-6 in 64. The shortest decimal that is
+// the same in 32 bits is what the model was published with.
 JsonText Decimal(double number) {
   const auto narrow = static_cast<float>(number);
   if (static_cast<double>(narrow) != number) return number;
@@ -118,8 +118,8 @@ std::vector<JsonText> Factors(const File& file, const char* tensor, Config& conf
   return factors;
 }
 
-// What yarn's keys change of its scaling; they do nothing beside another rope. The rule is that of llama.cpp: cosines
-// and sines are multiplied by the attention factor and by 1 + ln(factor) / 10.
+// What yarn's keys change of its scaling; they do nothing beside another rope. The rule is that of
+// llama.cpp: cosines and sines are multiplied by the attention factor and by 1 + ln(factor) / 10.
 void SetYarn(const File& file, double factor, Config& config, JsonObject& scaling) {
   for (const auto& [key, name] : {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"),
                                   std::pair("rope.scaling.yarn_beta_slow", "beta_slow")}) {
@@ -192,7 +192,8 @@ void SetRope(const File& file, Config& config) {
   }
 }
 
-// Heads of queries, keys and values have one size here, and all of it rotates but where a family says otherwise.
+// Heads of queries, keys and values have one size here, and all of it rotates but where a family
+// says otherwise.
 void CheckHeads(const File& file, absl::string_view type, Config& config) {
   const auto heads = file.Integer(config.Key("attention.head_count"));
   const auto width = file.Integer(config.Key("embedding_length"));
@@ -290,7 +291,8 @@ absl::StatusOr<std::string> ConfigJson(const File& file) {
   if (type == "gemma3_text") {
     config.Integer("attention.sliding_window", "sliding_window");
     config.Number("rope.freq_base_swa", "rope_local_base_freq");
-    // As llama.cpp takes it: 1 / sqrt(head size), but for the model of 27 billion parameters, which has 62 layers.
+    // As llama.cpp takes it: 1 / sqrt(head size), but for the model of 27 billion parameters, which
+    // has 62 layers.
     const auto layers = file.Integer("gemma3.block_count").value_or(0);
     const double head = file.Number("gemma3.attention.key_length").value_or(256);
     const double width = file.Number("gemma3.embedding_length").value_or(0);
@@ -320,7 +322,8 @@ std::string GenerationConfigJson(const File& file) {
                           "tokenizer.ggml.eom_token_id"}) {
     if (const std::optional<int64_t> id = file.Integer(key)) ends.emplace_back(*id);
   }
-  // Files from before eot_token_id: the tokens that end a turn in the templates of the families that are served.
+  // Files from before eot_token_id: the tokens that end a turn in the templates of the families
+  // that are served.
   if (!file.Has("tokenizer.ggml.eot_token_id")) {
     const auto tokens =
         file.Strings("tokenizer.ggml.tokens").value_or(std::vector<absl::string_view>());

@@ -1,8 +1,8 @@
-// A GGUF file, or all parts of a split one: metadata by key, and tensors. Versions 2 and 3, little-endian. The format:
-// github.com/ggml-org/ggml, page gguf.md.
+// A GGUF file, or all parts of a split one: metadata by key, and tensors. Versions 2 and 3,
+// little-endian. The format: github.com/ggml-org/ggml, page gguf.md.
 //
-// Opening maps the files and checks them. Counts are bounded, and nothing is allocated for what was not seen in the
-// file, so no number in a hostile file costs memory.
+// Opening maps the files and checks them. Counts are bounded, and nothing is allocated for what was
+// not seen in the file, so no number in a hostile file costs memory.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@
 
 namespace tandem::gguf {
 
-// Elements of one type, in the file. Those of numbers and booleans have a fixed size; strings have theirs before them.
+// Elements of one type, in the file. Those of numbers and booleans have a fixed size; strings have
+// theirs before them.
 struct Array {
   uint32_t type = 0;  // as in the file
   uint64_t size = 0;  // elements
@@ -36,13 +37,13 @@ struct Tensor {
   size_t bytes = 0;
 };
 
-// Immutable, so threads may share it. It keeps the mappings while it lives; nobody may change the files meanwhile. All
-// views are into them.
+// Immutable, so threads may share it. It keeps the mappings while it lives; nobody may change the
+// files meanwhile. All views are into them.
 class File {
  public:
-  // `path`: of a split model its first part, NAME-00001-of-0000N.gguf; the others lie beside it. NOT_FOUND: a file
-  // cannot be opened. DATA_LOSS: it is truncated. INVALID_ARGUMENT: anything else. The message names the file and what
-  // is wrong.
+  // `path`: of a split model its first part, NAME-00001-of-0000N.gguf; the others lie beside it.
+  // NOT_FOUND: a file cannot be opened. DATA_LOSS: it is truncated. INVALID_ARGUMENT: anything
+  // else. The message names the file and what is wrong.
   static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path);
   ~File();
   File(const File&) = delete;
@@ -51,7 +52,8 @@ class File {
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
 
   bool Has(absl::string_view key) const { return values_.contains(key); }
-  // Absent: there is no such key, or it has a value of another kind. Numbers of any type are numbers.
+  // Absent: there is no such key, or it has a value of another kind. Numbers of any type are
+  // numbers.
   std::optional<absl::string_view> String(absl::string_view key) const;
   std::optional<int64_t> Integer(absl::string_view key) const;
   std::optional<double> Number(absl::string_view key) const;

@@ -26,8 +26,8 @@ using base::JsonText;
 // tokenizer.ggml.token_type
 enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kByte = 6 };
 
-// How a text is cut before merges, by tokenizer.ggml.pre. The patterns are those of the tokenizers themselves, as their
-// publishers wrote them into tokenizer.json.
+// How a text is cut before merges, by tokenizer.ggml.pre. The patterns are those of the tokenizers
+// themselves, as their publishers wrote them into tokenizer.json.
 constexpr char kGpt2[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr char kLlama3[] =
@@ -44,8 +44,8 @@ struct PreTokenizer {
   const char* pattern;
   bool digits = false;  // each digit apart, before the pattern
   bool nfc = false;     // texts are composed first
-  // A piece that is a token is that token. And files that do not say whether texts begin with a token mean that
-  // they do.
+  // A piece that is a token is that token. And files that do not say whether texts begin with a
+  // token mean that they do.
   bool ignore_merges = false;
 };
 constexpr PreTokenizer kPreTokenizers[] = {
@@ -84,8 +84,8 @@ struct Vocabulary {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";
 
-// A tokenizer.json finds ids by names. So a name that another token has, or that JSON would change into one, would leave a
-// token without its id.
+// A tokenizer.json finds ids by names. So a name that another token has, or that JSON would change
+// into one, would leave a token without its id.
 absl::Status CheckNames(const std::vector<absl::string_view>& tokens) {
   absl::flat_hash_map<absl::string_view, size_t> ids;
   ids.reserve(tokens.size());
@@ -259,8 +259,9 @@ absl::StatusOr<std::string> ByteLevelJson(const File& file, const Vocabulary& vo
 // Gemma's longest piece has 93 bytes, and its vocabulary of 262,144 some 500,000 merges.
 constexpr size_t kMaxPieceBytes = 512, kMaxMerges = 1 << 22;
 
-// SentencePiece has no merges: it joins whatever pair makes the piece of the highest score. So each way to make a piece
-// of two others is a merge, in the order of the pieces' scores (as transformers converts it).
+// SentencePiece has no merges: it joins whatever pair makes the piece of the highest score. So each
+// way to make a piece of two others is a merge, in the order of the pieces' scores (as transformers
+// converts it).
 absl::StatusOr<std::vector<std::string>> MergesByScore(const Vocabulary& vocabulary) {
   std::map<absl::string_view, uint32_t> ids;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {

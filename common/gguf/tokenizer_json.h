@@ -10,7 +10,8 @@
 
 namespace tandem::gguf {
 
-// INVALID_ARGUMENT: a model of tokenizer or a pre-tokenizer that is not served, or lists that do not fit each other.
+// INVALID_ARGUMENT: a model of tokenizer or a pre-tokenizer that is not served, or lists that do
+// not fit each other.
 absl::StatusOr<std::string> TokenizerJson(const File& file);
 absl::StatusOr<std::string> TokenizerConfigJson(const File& file);
 

@@ -17,12 +17,12 @@ class Handler {
  public:
   virtual ~Handler() = default;
 
-  // Looks at the head, before the body is read. An error: the body is not, the request comes with it
-  // in `refused`, and the connection ends with the answer.
+  // Looks at the head, before the body is read. An error: the body is not, the request comes with
+  // it in `refused`, and the connection ends with the answer.
   virtual absl::Status OnHead(const Request& head) = 0;
 
-  // A request that has come as a whole, or was refused by its head. The answer goes to `reply`, from
-  // any thread, at any time.
+  // A request that has come as a whole, or was refused by its head. The answer goes to `reply`,
+  // from any thread, at any time.
   virtual void OnRequest(Request request, std::shared_ptr<Reply> reply) = 0;
 
   // The answer to what is no request, or came too slowly: `code` is HTTP's.

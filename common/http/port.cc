@@ -123,8 +123,8 @@ class Port::Loop {
     if (refusing_) return;
     socket.SetOption(IPPROTO_TCP, TCP_NODELAY, 1);
     socket.SetOption(SOL_SOCKET, SO_SNDBUF, kSendBuffer);
-    // The acceptor's is short, and Linux counts a client that does not read as one that is gone. Who
-    // is gone without a word while nothing is sent is found out by the probes.
+    // The acceptor's is short, and Linux counts a client that does not read as one that is gone.
+    // Who is gone without a word while nothing is sent is found out by the probes.
     socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT,
                      static_cast<int>(std::min(parts_.patience.reader, absl::Hours(24)) /
                                       absl::Milliseconds(1)));

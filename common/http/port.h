@@ -1,7 +1,7 @@
 // Serves HTTP/1.1 on an address, with TLS or without: one thread for all connections.
 //
-// What a client may hold is bounded: connections (transport/acceptor.h), time (Patience), bytes of a
-// head and of a body (ReaderLimits), and bodies of all clients together (Handler::Hold). Answers
+// What a client may hold is bounded: connections (transport/acceptor.h), time (Patience), bytes of
+// a head and of a body (ReaderLimits), and bodies of all clients together (Handler::Hold). Answers
 // wait in memory for who does not read; whoever writes them hears how far that is (reply.h).
 //
 // Who is slow gives way. When all connections are taken, a new one takes the place of the one that

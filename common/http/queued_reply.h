@@ -48,8 +48,8 @@ class QueuedReply final : public Reply {
   Batch Take() TANDEM_EXCLUDES(mutex_);
   // Of the port: the connection ends with this answer.
   void CloseAfter() TANDEM_EXCLUDES(mutex_);
-  // Of the port: nothing is sent any more. Returns the listener, which is to be told `complete`; one
-  // that comes later is told inside Listen.
+  // Of the port: nothing is sent any more. Returns the listener, which is to be told `complete`;
+  // one that comes later is told inside Listen.
   std::shared_ptr<ReplyListener> Forget(bool complete) TANDEM_EXCLUDES(mutex_);
 
  private:

@@ -28,8 +28,8 @@ class ReplyListener {
   virtual ~ReplyListener() = default;
   // A piece of Write left for the client, as they were written.
   virtual void OnWritten() = 0;
-  // The last call. False: the client is gone, or the connection was closed, before all of the answer
-  // had left.
+  // The last call. False: the client is gone, or the connection was closed, before all of the
+  // answer had left.
   virtual void OnOver(bool complete) = 0;
 };
 
@@ -38,9 +38,9 @@ class Reply {
  public:
   virtual ~Reply() = default;
 
-  // Call it at most once. The calls come on the port's thread, one at a time, and never inside a call
-  // of this object, with one exception: if all is over already, that is told inside Listen. Of pieces
-  // that left before, it is told later.
+  // Call it at most once. The calls come on the port's thread, one at a time, and never inside a
+  // call of this object, with one exception: if all is over already, that is told inside Listen. Of
+  // pieces that left before, it is told later.
   virtual void Listen(std::shared_ptr<ReplyListener> listener) = 0;
 
   // The whole answer.

@@ -38,8 +38,8 @@ class RequestReader {
 
   explicit RequestReader(const ReaderLimits& limits) : limits_(limits) {}
 
-  // Takes bytes from the front and returns how many it took. The rest comes again, with what follows
-  // it. It takes nothing in kHeadRead, kComplete and kRefused.
+  // Takes bytes from the front and returns how many it took. The rest comes again, with what
+  // follows it. It takes nothing in kHeadRead, kComplete and kRefused.
   size_t Read(absl::string_view bytes);
   // Only in kHeadRead: goes on with the body, or completes.
   void Accept();

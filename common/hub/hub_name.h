@@ -1,5 +1,5 @@
-// The name of a model on the Hugging Face hub: OWNER/NAME, and where they are wanted a revision and the one file of the
-// repository that is the model.
+// The name of a model on the Hugging Face hub: OWNER/NAME, and where they are wanted a revision and
+// the one file of the repository that is the model.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -18,7 +18,8 @@ struct HubName {
   std::string
       file;  // a path in the repository that ends with .gguf; empty: the repository is one model
 
-  // "Qwen/Qwen3-0.6B", with "@REVISION" where it is not main, and ":FILE.gguf" where there is a file.
+  // "Qwen/Qwen3-0.6B", with "@REVISION" where it is not main, and ":FILE.gguf" where there is a
+  // file.
   std::string Text() const;
   // The same model in another revision.
   HubName At(std::string other_revision) const;
@@ -26,8 +27,8 @@ struct HubName {
   bool operator==(const HubName&) const = default;
 };
 
-// Reads OWNER/NAME[@REVISION][:FILE.gguf]. INVALID_ARGUMENT says what is wrong and what would be right. The
-// parts become parts of paths, so ".." and the like are refused here.
+// Reads OWNER/NAME[@REVISION][:FILE.gguf]. INVALID_ARGUMENT says what is wrong and what would be
+// right. The parts become parts of paths, so ".." and the like are refused here.
 absl::StatusOr<HubName> ParseHubName(absl::string_view text);
 
 // Whether a text is the whole hash of a commit: 40 hexadecimal digits in lower case. Such a

@@ -24,8 +24,8 @@ struct LocalDirectoryOptions {
 // again finds the model that it had, with or without a network. Only what the cache does not have
 // is pulled.
 //
-// NOT_FOUND: neither the cache has it nor can it be pulled (no puller, or offline); says what to do.
-// UNAVAILABLE: the pull failed; says why. INVALID_ARGUMENT: as ParseHubName.
+// NOT_FOUND: neither the cache has it nor can it be pulled (no puller, or offline); says what to
+// do. UNAVAILABLE: the pull failed; says why. INVALID_ARGUMENT: as ParseHubName.
 absl::StatusOr<std::string> LocalDirectory(const std::string& value, Need need,
                                            const LocalDirectoryOptions& options);
 

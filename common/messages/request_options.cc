@@ -149,8 +149,8 @@ std::string ShortName(const google::protobuf::EnumValueDescriptor& value) {
   return absl::AsciiStrToLower(absl::StripPrefix(value.name(), PrefixOf(*value.type())));
 }
 
-// A value of an option's choice by its full name; null: there is none. The pool of all messages knows those files
-// alone that somebody has asked for.
+// A value of an option's choice by its full name; null: there is none. The pool of all messages
+// knows those files alone that somebody has asked for.
 const google::protobuf::EnumValueDescriptor* ValueNamed(absl::string_view name) {
   for (const RequestOption& option : kOptions) {
     if (option.type() != OptionType::kChoice) continue;

@@ -1,7 +1,7 @@
 // The options of a request, each declared once: its range, its name among the flags of `tandem` and
-// over HTTP, and what it is for. From this table come the checks of a request, the flags of `generate`,
-// `bench` and `chat`, the fields over HTTP, the names in their errors, and the codec of SamplingOptions
-// (sampling_options.h). An option's type is that of its field (generation.proto).
+// over HTTP, and what it is for. From this table come the checks of a request, the flags of
+// `generate`, `bench` and `chat`, the fields over HTTP, the names in their errors, and the codec of
+// SamplingOptions (sampling_options.h). An option's type is that of its field (generation.proto).
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -31,8 +31,8 @@ inline constexpr uint32_t kMaxDraftTokens = 16;  // in a round, on one path
 inline constexpr uint32_t kMaxRequestSamples = 16;
 inline constexpr uint32_t kSampleIndices = 65536;
 
-// Whole numbers: 32 bits, or all 64 of a seed. Choices: an enum's values by their short names (greedy
-// for RULE_GREEDY).
+// Whole numbers: 32 bits, or all 64 of a seed. Choices: an enum's values by their short names
+// (greedy for RULE_GREEDY).
 enum class OptionType : uint8_t { kSwitch, kWhole, kReal, kChoice, kText, kIds, kOther };
 
 struct RequestOption {
@@ -69,10 +69,11 @@ void SetOption(const RequestOption& option, const OptionValue& value, v1::Genera
 std::optional<double> NumberIn(const RequestOption& option, const v1::GenerateRequest& request);
 
 // INVALID_ARGUMENT: the first option of `message` that is out of its range, or of no known value:
-// "sampling.top_p is 2; it must be above 0, to 1". `message` is a GenerateRequest, or its part `part`.
+// "sampling.top_p is 2; it must be above 0, to 1". `message` is a GenerateRequest, or its part
+// `part`.
 absl::Status CheckRanges(const google::protobuf::Message& message, absl::string_view part = "");
-// The same of one value: "is 11; it must be 0 to 10". Of a text and of ids `value` is how many bytes or
-// ids it has. Empty: it is within the range.
+// The same of one value: "is 11; it must be 0 to 10". Of a text and of ids `value` is how many
+// bytes or ids it has. Empty: it is within the range.
 std::string RangeProblem(const RequestOption& option, double value);
 // CheckRanges, and what cannot go together whatever model and services there are.
 absl::Status CheckOptions(const v1::GenerateRequest& request);

@@ -1,6 +1,6 @@
-// Details of an error in the field's own form: google.rpc.Status with BadRequest and RetryInfo, which
-// gRPC's clients read from the trailer grpc-status-details-bin. A status carries each detail as a
-// payload, named by its type.
+// Details of an error in the field's own form: google.rpc.Status with BadRequest and RetryInfo,
+// which gRPC's clients read from the trailer grpc-status-details-bin. A status carries each detail
+// as a payload, named by its type.
 //
 // These three messages are written by hand, field by field (ADR 2026-11-23-error-details).
 //

@@ -21,9 +21,9 @@ absl::Status RefuseUnknown(const google::protobuf::Message& message);
 // by one.
 absl::Status RefuseUnknownHere(const google::protobuf::Message& message);
 
-// For what clients send. Fields with numbers from 1000 on change nothing of the text (generation.proto),
-// so they are no error: up to 8 of them are added to `ignored`, each once, as "Type.NUMBER". All else
-// is as above.
+// For what clients send. Fields with numbers from 1000 on change nothing of the text
+// (generation.proto), so they are no error: up to 8 of them are added to `ignored`, each once, as
+// "Type.NUMBER". All else is as above.
 absl::Status RefuseUnknownOfClient(const google::protobuf::Message& message,
                                    std::vector<std::string>& ignored);
 

@@ -32,7 +32,8 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// Whether the file of an earlier start may be replaced: it has a port, or nothing, as one of mktemp.
+// Whether the file of an earlier start may be replaced: it has a port, or nothing, as one of
+// mktemp.
 bool IsPortFile(const std::string& path) {
   constexpr int64_t kMaxBytes = 16;
   const absl::StatusOr<std::string> text = base::ReadRegularFileIfThere(path, kMaxBytes);

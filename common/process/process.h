@@ -17,17 +17,17 @@ void BlockStopSignals();
 // Returns when one of them came, or, with false, after `timeout`.
 bool WaitForStopSignal(absl::Duration timeout = absl::InfiniteDuration());
 
-// Returns when one of them came, or `failed` holds. Until then it looks every `look_every`, and tells
-// `set_alive` of each change: false while `busy_for` (how long the device thread has been at one
-// pass) is over `max_busy`. It begins as alive.
+// Returns when one of them came, or `failed` holds. Until then it looks every `look_every`, and
+// tells `set_alive` of each change: false while `busy_for` (how long the device thread has been at
+// one pass) is over `max_busy`. It begins as alive.
 void WatchUntilStopSignal(const std::function<absl::Duration()>& busy_for,
                           const std::function<void(bool alive)>& set_alive,
                           const std::function<bool()>& failed,
                           absl::Duration max_busy = absl::Minutes(1),
                           absl::Duration look_every = absl::Milliseconds(100));
 
-// The process has at most so many seconds left to end by itself; SIGALRM ends it then. For an end that
-// may have to wait for a device that answers no more.
+// The process has at most so many seconds left to end by itself; SIGALRM ends it then. For an end
+// that may have to wait for a device that answers no more.
 void EndWithin(unsigned seconds);
 
 // While it lives a stop signal ends the process at once, with exit code 0: what has not begun to
@@ -58,10 +58,10 @@ absl::string_view DrainEndName(DrainEnd end);
 // ends it.
 DrainEnd WaitUntilDrained(const std::function<bool()>& finished, absl::Duration grace);
 
-// Whether WritePortFile may write there; ask before anything that takes long. The port file of an earlier
-// start, or an empty file, is replaced, so that a service can be started again. Any other file is
-// kept: ALREADY_EXISTS. Errors otherwise as base/output_file.h has them, and with the flag's name,
-// --port-file. OK for an empty path.
+// Whether WritePortFile may write there; ask before anything that takes long. The port file of an
+// earlier start, or an empty file, is replaced, so that a service can be started again. Any other
+// file is kept: ALREADY_EXISTS. Errors otherwise as base/output_file.h has them, and with the
+// flag's name, --port-file. OK for an empty path.
 absl::Status CheckPortFile(const std::string& path);
 
 // Writes the port and a line break, so that a reader never sees half of it. Nothing for an empty

@@ -27,14 +27,14 @@ FreeMemory ThisFreeMemory();
 // Bytes that this process has written to and holds. Files that are mapped are not counted.
 int64_t WrittenMemory();
 
-// RESOURCE_EXHAUSTED: the parts do not fit; the error has each of them, their sum and what there is.
-// `what`: whose they are, such as a directory. `where`: whose memory_bytes are.
+// RESOURCE_EXHAUSTED: the parts do not fit; the error has each of them, their sum and what there
+// is. `what`: whose they are, such as a directory. `where`: whose memory_bytes are.
 absl::Status CheckMemory(
     const std::string& what, const std::vector<MemoryPart>& parts, const FreeMemory& free,
     const char* where = "in the machine or the control group, beside what this process holds");
 
-// What a service takes of addresses beside what it loads: the stacks of its threads, and the heaps of
-// its libraries.
+// What a service takes of addresses beside what it loads: the stacks of its threads, and the heaps
+// of its libraries.
 MemoryPart ServiceRoom();
 
 // Tries whether a service can run at all, without what it loads: whether it gets its threads, and

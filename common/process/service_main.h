@@ -31,10 +31,10 @@ struct ServiceMain {
 };
 
 // Parses the flags and calls `check`, then `serve`; with --check-flags it prints "flags OK" in its
-// place. Of a flag that is given again the last one counts. Returns the exit code: 0, or another one
-// with the error on stderr. What is wrong with the flags is said to whoever types, and what fails
-// later is a line of the log; with --log-format=json both are. It is an error when standard output
-// cannot take what --help, --version or --check-flags say.
+// place. Of a flag that is given again the last one counts. Returns the exit code: 0, or another
+// one with the error on stderr. What is wrong with the flags is said to whoever types, and what
+// fails later is a line of the log; with --log-format=json both are. It is an error when standard
+// output cannot take what --help, --version or --check-flags say.
 int RunService(absl::Span<const std::string> args, const ServiceMain& service);
 int RunService(int argc, char** argv, const ServiceMain& service);
 

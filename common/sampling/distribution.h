@@ -66,11 +66,12 @@ struct RankedToken {
   double score = 0;
 };
 // The first `count` (at least 1) of the race, or all, in the order in which they arrive: the winner
-// of DrawRace, then those that would win without the ones before. The score is minus the logarithm of
-// the time: log p(token) and the noise.
+// of DrawRace, then those that would win without the ones before. The score is minus the logarithm
+// of the time: log p(token) and the noise.
 std::vector<RankedToken> RankRace(const Distribution& p, uint64_t seed, uint32_t sample_index,
                                   uint32_t position, size_t count);
-// The likeliest `count` (at least 1), or all, of equals the lowest id first. The score is log p(token).
+// The likeliest `count` (at least 1), or all, of equals the lowest id first. The score is log
+// p(token).
 std::vector<RankedToken> RankLikeliest(const Distribution& p, size_t count);
 
 }  // namespace tandem::sampling

@@ -52,10 +52,11 @@ struct SamplingParameters {
   bool operator==(const SamplingParameters&) const = default;
 };
 
-// INVALID_ARGUMENT naming the parameter as SamplingOptions (sampling.proto) spells it, and its value:
-// biases out of their range, ids that are not below `vocabulary_size` (0: not known, so not checked), a
-// set of allowed tokens of which the bans leave none, or, with minimum tokens, end tokens only. The
-// ranges of the numbers and the lengths of the lists: common/messages/request_options.h.
+// INVALID_ARGUMENT naming the parameter as SamplingOptions (sampling.proto) spells it, and its
+// value: biases out of their range, ids that are not below `vocabulary_size` (0: not known, so not
+// checked), a set of allowed tokens of which the bans leave none, or, with minimum tokens, end
+// tokens only. The ranges of the numbers and the lengths of the lists:
+// common/messages/request_options.h.
 absl::Status Validate(const SamplingParameters& parameters, uint32_t vocabulary_size = 0);
 
 }  // namespace tandem::sampling

@@ -1,5 +1,5 @@
-// Says what to do about a connection that failed: a TLS handshake, or a port of another protocol. gRPC
-// 1.51 and OpenSSL only say what was wrong.
+// Says what to do about a connection that failed: a TLS handshake, or a port of another protocol.
+// gRPC 1.51 and OpenSSL only say what was wrong.
 #pragma once
 
 #include "absl/strings/string_view.h"

@@ -1,9 +1,9 @@
 // What a port's handshakes are made with: files that may be replaced while the process runs.
 //
-// The files are looked at with each new connection, and now and then without one, so that the log and
-// the metrics tell what is in force. Right files are in force from then on. Wrong ones (a key of
-// another certificate, an expired certificate, half a file) are logged once, and what was in force
-// stays.
+// The files are looked at with each new connection, and now and then without one, so that the log
+// and the metrics tell what is in force. Right files are in force from then on. Wrong ones (a key
+// of another certificate, an expired certificate, half a file) are logged once, and what was in
+// force stays.
 #pragma once
 
 #include <memory>

@@ -67,8 +67,8 @@ class Executor {
   void End() { queue_.Push(AllEnd()); }
   void Stop() { queue_.Close(); }  // Run returns when all that was queued is done
   size_t active_sequences() const { return active_sequences_; }
-  // Not OK: what it computes with is lost. Its streams have ended with UNAVAILABLE, as each one does
-  // that comes, and the process should end.
+  // Not OK: what it computes with is lost. Its streams have ended with UNAVAILABLE, as each one
+  // does that comes, and the process should end.
   absl::Status failure() const TANDEM_EXCLUDES(failure_mutex_) {
     concurrency::MutexLock lock(failure_mutex_);
     return failure_;

@@ -71,8 +71,8 @@ class Session : public transport::StreamHandler<Message> {
   virtual void Greet(v1::Welcome& /*welcome*/) const {}
   // A message other than Hello, on an open stream.
   virtual void Handle(Message message) = 0;
-  // The stream that was admitted is over, and the executor was told so. `end`: CANCELLED: the client
-  // broke it off or is gone; OK: it ended in order; else what this side ended it with.
+  // The stream that was admitted is over, and the executor was told so. `end`: CANCELLED: the
+  // client broke it off or is gone; OK: it ended in order; else what this side ended it with.
   virtual void Left(StreamId /*stream*/, const absl::Status& /*end*/) {}
 
   // ---- what a service uses ----

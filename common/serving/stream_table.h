@@ -93,8 +93,8 @@ class StreamTable {
   std::vector<StreamId> Idle() const {
     return Those([](const Stream& stream) { return stream.owed == 0; });
   }
-  // Those that finish and are owed nothing. Looks at those that finish alone, because a service asks
-  // after every pass.
+  // Those that finish and are owed nothing. Looks at those that finish alone, because a service
+  // asks after every pass.
   std::vector<StreamId> Finished() const {
     std::vector<StreamId> those;
     for (StreamId id : finishing_) {

@@ -20,8 +20,8 @@ struct SpanContext {
   std::array<uint8_t, 16> trace_id{};  // all zero: there is none
   std::array<uint8_t, 8> span_id{};
   uint8_t flags = 0;
-  // The trace's tracestate, as a header; null: there is none. It stays within a process: ToBytes has no
-  // place for it.
+  // The trace's tracestate, as a header; null: there is none. It stays within a process: ToBytes
+  // has no place for it.
   std::shared_ptr<const std::string> trace_state;
 
   bool valid() const { return trace_id != decltype(trace_id){} && span_id != decltype(span_id){}; }
@@ -43,9 +43,9 @@ std::optional<SpanContext> FromBytes(absl::string_view bytes);
 // goes.
 std::optional<SpanContext> ParseTraceparent(absl::string_view header);
 
-// The headers `tracestate` of a call, joined by commas, for a context that ParseTraceparent gave. Null
-// when there is none, or when they are longer than the standard has everybody keep. Members that are
-// invalid are found when a span begins; then all are discarded.
+// The headers `tracestate` of a call, joined by commas, for a context that ParseTraceparent gave.
+// Null when there is none, or when they are longer than the standard has everybody keep. Members
+// that are invalid are found when a span begins; then all are discarded.
 inline constexpr size_t kMaxTraceState = 512;
 std::shared_ptr<const std::string> ParseTracestate(absl::string_view headers);
 

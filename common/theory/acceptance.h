@@ -1,5 +1,5 @@
-// alpha, the chance that a candidate is accepted, estimated from counts (Leviathan et al. 2023, arXiv
-// 2211.17192).
+// alpha, the chance that a candidate is accepted, estimated from counts (Leviathan et al. 2023,
+// arXiv 2211.17192).
 //
 // Thread safety: pure functions.
 #pragma once

@@ -41,10 +41,10 @@ struct Preparing {
 // verdict.
 //
 //   prepared after  P = round trip + draft token (1 + K (1 + row (B - 1)))
-//   hit             0 where P <= verify; else max(round trip, P - verify): the draft is asked, and goes
-//                   on with what it has
-//   miss            round trip + K draft token, as without; and half a pass, where P > verify: the draft
-//                   is in one
+//   hit             0 where P <= verify; else max(round trip, P - verify): the draft is asked, and
+//                   goes on with what it has
+//   miss            round trip + K draft token, as without; and half a pass, where P > verify: the
+//                   draft is in one
 //
 // A hit that is late waits no longer than a miss.
 double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,

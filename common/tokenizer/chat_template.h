@@ -10,9 +10,9 @@
 // token's name in it, the ids are those of transformers. "Special" is what tokenizer.json marks so.
 // docs/adr/2026-11-23-chat-templates.md says how.
 //
-// Bounds: a template of 1 MiB, 500 nested operators in an expression, a text of 8 MiB, 4 million steps
-// of the engine and items that it visits, 100 macros and 200 lists deep. docs/adr/2026-11-28-chat-template-engine.md lists where the engine
-// differs from Jinja2.
+// Bounds: a template of 1 MiB, 500 nested operators in an expression, a text of 8 MiB, 4 million
+// steps of the engine and items that it visits, 100 macros and 200 lists deep.
+// docs/adr/2026-11-28-chat-template-engine.md lists where the engine differs from Jinja2.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct ChatInput {
   // tool or function), "content" (a text, null, or a list of parts {"type": "text", "text": ...}),
   // and whatever else the template knows: "tool_calls", "name", "reasoning_content". As in
   // transformers, a member that is null is left out. The arguments of a tool call may be a text of
-  // JSON, or empty; templates see the object. Parts become one text, a line each, where the template
-  // does not take parts, and a developer becomes the system where it does not know that role. A
-  // message that the template leaves out is refused, but for an assistant's text.
+  // JSON, or empty; templates see the object. Parts become one text, a line each, where the
+  // template does not take parts, and a developer becomes the system where it does not know that
+  // role. A message that the template leaves out is refused, but for an assistant's text.
   std::string_view messages;
   std::string_view tools;      // JSON, a list; empty = none
   std::string_view arguments;  // JSON, an object: more variables, as enable_thinking; empty = none
@@ -64,8 +64,8 @@ class ChatTemplate {
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::string& directory,
                                                             const std::string& file,
                                                             const Tokenizer& tokenizer);
-  // From the texts of tokenizer_config.json and chat_template.jinja, each possibly empty. Null where
-  // neither has a template.
+  // From the texts of tokenizer_config.json and chat_template.jinja, each possibly empty. Null
+  // where neither has a template.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromText(std::string_view tokenizer_config,
                                                                 std::string_view jinja,
                                                                 const Tokenizer& tokenizer);
@@ -77,8 +77,8 @@ class ChatTemplate {
   bool Mentions(std::string_view word) const { return source_.find(word) != std::string::npos; }
 
   // INVALID_ARGUMENT, for people: a field by its path ("messages[1].role: ..."), what the template
-  // raised, or what it could not do. UNIMPLEMENTED: the template uses what the engine lacks. At most
-  // a few milliseconds for a conversation of ordinary size.
+  // raised, or what it could not do. UNIMPLEMENTED: the template uses what the engine lacks. At
+  // most a few milliseconds for a conversation of ordinary size.
   absl::StatusOr<ChatPrompt> Apply(const ChatInput& input) const;
 
   // What the templates use and the engine lacks, as `filter "xmlattr", method "encode"`; empty:

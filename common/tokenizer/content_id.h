@@ -52,8 +52,8 @@ std::optional<TokenDifference> FirstDifference(absl::Span<const uint32_t> ours,
 // "token 17 is \" the\" here, another one there", for a message about two tokenizers.
 std::string Describe(const TokenDifference& difference, const Tokenizer& ours);
 
-// FAILED_PRECONDITION: an id does not mean the same to both; names the two by `our_flag` and `their_flag`, and the first
-// id that differs.
+// FAILED_PRECONDITION: an id does not mean the same to both; names the two by `our_flag` and
+// `their_flag`, and the first id that differs.
 absl::Status CompareTokenizers(absl::string_view our_flag, const Tokenizer& ours,
                                absl::string_view their_flag, const Tokenizer& theirs);
 

@@ -25,8 +25,8 @@ class Tokenizer {
   // common/hub/snapshot_directory.h), and of `directory`/tokenizer_config.json, where it is, which
   // tokens stand around a text (around_text.h) and which one ends it; special_tokens_map.json may
   // name another that does. Errors name the file and what is wrong: those of base::ReadRegularFile,
-  // and INVALID_ARGUMENT. A warning is logged where the second file overrules the first, and where an
-  // eos_token is not a token of the first.
+  // and INVALID_ARGUMENT. A warning is logged where the second file overrules the first, and where
+  // an eos_token is not a token of the first.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory);
   // From the text of a tokenizer.json. INVALID_ARGUMENT also for a decoder that gives a token
   // another text beside other tokens: such a text could not be streamed. Byte-level, Metaspace and

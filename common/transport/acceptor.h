@@ -24,9 +24,9 @@ struct AcceptorOptions {
   // Takes over a connected socket that does not block, and closes it in the end. Called on the
   // acceptor's thread.
   std::function<void(int socket)> take;
-  // Ends a connection that `take` got, if that loses nothing, in favour of one for which there is no
-  // room. Returns its descriptor, which is closed or soon will be, or -1. Called on the acceptor's
-  // thread. May be empty.
+  // Ends a connection that `take` got, if that loses nothing, in favour of one for which there is
+  // no room. Returns its descriptor, which is closed or soon will be, or -1. Called on the
+  // acceptor's thread. May be empty.
   std::function<int()> make_room;
 };
 

@@ -12,7 +12,8 @@
 
 namespace tandem::transport {
 
-// The address of a peer as gRPC names it, without its port: "ipv4:10.0.0.7" of "ipv4:10.0.0.7:41234".
+// The address of a peer as gRPC names it, without its port: "ipv4:10.0.0.7" of
+// "ipv4:10.0.0.7:41234".
 absl::string_view AddressOf(absl::string_view peer);
 
 // Thread-safe.

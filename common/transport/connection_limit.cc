@@ -12,16 +12,16 @@ namespace tandem::transport {
 namespace {
 
 constexpr int kReserve = 128;
-// A look costs a system call a connection, so not all are looked at with every caller that finds the
-// port full.
+// A look costs a system call a connection, so not all are looked at with every caller that finds
+// the port full.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 constexpr size_t kLookAtOnce = 64;
 
 }  // namespace
 
-// Others close a socket at any time, and its number may be another descriptor's by now: that is what
-// this finds out, so no lock could order the two. The kernel is asked without the C library, whose
-// fstat ThreadSanitizer takes for a use of the descriptor.
+// Others close a socket at any time, and its number may be another descriptor's by now: that is
+// what this finds out, so no lock could order the two. The kernel is asked without the C library,
+// whose fstat ThreadSanitizer takes for a use of the descriptor.
 ino_t InodeOf(int socket) {
   struct stat status {};
   const bool found = syscall(SYS_fstat, socket, &status) == 0;

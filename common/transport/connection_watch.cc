@@ -175,8 +175,8 @@ int ConnectionWatch::EndSilent() {
   return -1;
 }
 
-// Whoever owns the socket may close it at any time, so its number may be another one's by now. A copy
-// cannot become another one's.
+// Whoever owns the socket may close it at any time, so its number may be another one's by now. A
+// copy cannot become another one's.
 template <typename Wrong>
 bool ConnectionWatch::End(const Watched& one, const Wrong& wrong) {
   if (!wrong(one.socket)) return false;

@@ -1,11 +1,11 @@
 // Closes connections that gRPC owns and that hold up others.
 //
 // gRPC 1.51 reads a connection for as long as something has come, on one of its few threads, and of
-// all floods it ends that of PINGs alone. Two connections with nothing but frames that carry nothing
-// (SETTINGS, PRIORITY, empty DATA, unknown ones) hold up everybody. So what the kernel has received
-// of a connection is compared with the messages that streams have read of it. Heads of calls, frames
-// and TLS take a part of the difference, and so do messages that have come in part or wait to be
-// read. What a connection may bring for nothing (kFree …) is several times as much.
+// all floods it ends that of PINGs alone. Two connections with nothing but frames that carry
+// nothing (SETTINGS, PRIORITY, empty DATA, unknown ones) hold up everybody. So what the kernel has
+// received of a connection is compared with the messages that streams have read of it. Heads of
+// calls, frames and TLS take a part of the difference, and so do messages that have come in part or
+// wait to be read. What a connection may bring for nothing (kFree …) is several times as much.
 #pragma once
 
 #include <sys/types.h>

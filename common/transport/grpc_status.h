@@ -1,5 +1,5 @@
-// Between gRPC's status and ours. Codes have the same numbers by design of both. What goes out has its
-// details (common/messages/status_details.h); those that come in are dropped.
+// Between gRPC's status and ours. Codes have the same numbers by design of both. What goes out has
+// its details (common/messages/status_details.h); those that come in are dropped.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -13,7 +13,8 @@
 // last event listens for the next second. So one thread always listens, for all streams of the
 // process. That costs three wake-ups a second. A reaction that blocks that thread would bring the
 // stall back; ours do not. The queue belongs to a process, so client and server each need a guard.
-// tests/common/transport/idle_guard_test.cc measures the first message after idling, with and without.
+// tests/common/transport/idle_guard_test.cc measures the first message after idling, with and
+// without.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// The server's end of a call with one request and a stream of replies, for a method of a RawService.
-// Its states and rules are those of server_write_side.h. The handler gets the request by OnMessage,
-// once, and then OnHalfClose. A handler that closes its sink when it is made refuses the call: then
-// the request is not read. A request that cannot be parsed ends the call.
+// The server's end of a call with one request and a stream of replies, for a method of a
+// RawService. Its states and rules are those of server_write_side.h. The handler gets the request
+// by OnMessage, once, and then OnHalfClose. A handler that closes its sink when it is made refuses
+// the call: then the request is not read. A request that cannot be parsed ends the call.
 #pragma once
 
 #include <grpcpp/server_context.h>

@@ -35,7 +35,8 @@ struct ServerFlags {
   // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.
   absl::Status Validate() const;
   // Whether the process can serve as the flags say: listen on --listen, --admin-listen and `more`
-  // (listen_check.h), read the TLS files, and write --port-file. Ask before anything that takes long.
+  // (listen_check.h), read the TLS files, and write --port-file. Ask before anything that takes
+  // long.
   absl::Status CheckPortsAndFiles(std::vector<ListenAddress> more = {}) const;
   // With what the flags say; services, metrics and names of health are the caller's.
   ServerHostOptions HostOptions() const;

@@ -64,8 +64,8 @@ struct ServerHostOptions {
   // within 5 s, is closed. Pings go out every 10 s.
   absl::Duration max_connection_idle = absl::Minutes(5);
   // The host connects to its own main port so often. It is not alive while that does not answer
-  // within the same time, and not ready while that refuses connections. It looks for connections that
-  // bring frames without end and no messages (connection_watch.h) as often, or more.
+  // within the same time, and not ready while that refuses connections. It looks for connections
+  // that bring frames without end and no messages (connection_watch.h) as often, or more.
   absl::Duration ask_every = absl::Seconds(5);
 
   // INVALID_ARGUMENT naming each bad value. Looks at no file, no port.

@@ -1,8 +1,9 @@
-// A tree of guesses, grown from the best node on. A node's score is the product of the weights on its path:
-// an estimate of the chance that its whole path stands, when the weights of a node's children sum to 1 at
-// most. So the nodes that are taken have the largest sum of scores, which is the number of tokens expected
-// to stand, of all trees of as many nodes that are no deeper. k guesses of w tokens with their common
-// beginnings put together (N-Grammys) are one of these trees of k × w nodes.
+// A tree of guesses, grown from the best node on. A node's score is the product of the weights on
+// its path: an estimate of the chance that its whole path stands, when the weights of a node's
+// children sum to 1 at most. So the nodes that are taken have the largest sum of scores, which is
+// the number of tokens expected to stand, of all trees of as many nodes that are no deeper. k
+// guesses of w tokens with their common beginnings put together (N-Grammys) are one of these trees
+// of k × w nodes.
 //
 // For guesses that cost next to nothing. A draft model's tree grows by passes (tree_growth.h).
 //
@@ -21,9 +22,10 @@
 
 namespace tandem::draft_service {
 
-// `root`: what is known after the committed tokens. `expand(state, add)` calls add(token, weight, state)
-// for each token that may follow: distinct ones, weights above 0, and what is known after the token. Of
-// equal scores the node that was added first comes first. Pure, but for what `expand` does.
+// `root`: what is known after the committed tokens. `expand(state, add)` calls add(token, weight,
+// state) for each token that may follow: distinct ones, weights above 0, and what is known after
+// the token. Of equal scores the node that was added first comes first. Pure, but for what `expand`
+// does.
 template <typename State, typename Expand>
 CandidateTree GrowBestFirst(const BlockShape& shape, State root, const Expand& expand) {
   struct Guess {

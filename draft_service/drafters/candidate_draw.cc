@@ -103,7 +103,8 @@ std::vector<sampling::RankedToken> CandidateDraw::Rank(const sampling::Distribut
   const uint32_t position = committed_ + static_cast<uint32_t>(path);
   std::vector<sampling::RankedToken> ranked =
       sampling::RankRace(q, seed_, sample_index_, position, count);
-  // The target's scores are these and an error, which is about as large as the scores of one p spread.
+  // The target's scores are these and an error, which is about as large as the scores of one p
+  // spread.
   double sum = 0;
   for (const sampling::RankedToken& token : ranked) sum += std::exp(token.score - ranked[0].score);
   const double all = ranked[0].score + std::log(sum);

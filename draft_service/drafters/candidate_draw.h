@@ -1,8 +1,10 @@
-// From a row of the draft's logits, or from a q, to the next candidate, and to what is told of its q.
+// From a row of the draft's logits, or from a q, to the next candidate, and to what is told of its
+// q.
 //
-// The q of logits is made as the target makes its p, by the same options in the same order (sampling/logits.h,
-// distribution.h), at the draft's own temperature: what differs from p is then the model alone. The
-// penalties and the minimum of tokens see the committed tokens and the block's own candidates.
+// The q of logits is made as the target makes its p, by the same options in the same order
+// (sampling/logits.h, distribution.h), at the draft's own temperature: what differs from p is then
+// the model alone. The penalties and the minimum of tokens see the committed tokens and the block's
+// own candidates.
 //
 //   proposal  rule                         candidate                              sent as q
 //   any       any, at temperature 0        the most likely, ties to the lowest id  nothing
@@ -16,12 +18,13 @@
 //
 // Thread safety: none of its own; one sequence.
 //
-// A token that a drafter below has guessed (cascade.h) is drawn by the same law. A guess that was itself
-// drawn from a q is tested under rules that send one: it is accepted with probability min(1, q(x)/r(x)), r
-// being what it was drawn from, and else replaced from the residual norm((q - r)+), so what comes out
-// follows q (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1 with the draft in the target's place).
-// Those numbers have a level of their own (random::Uniform): the target's test of the token must not
-// know them. In all other cases the token is drawn as if there was no guess.
+// A token that a drafter below has guessed (cascade.h) is drawn by the same law. A guess that was
+// itself drawn from a q is tested under rules that send one: it is accepted with probability min(1,
+// q(x)/r(x)), r being what it was drawn from, and else replaced from the residual norm((q - r)+),
+// so what comes out follows q (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1 with the draft
+// in the target's place). Those numbers have a level of their own (random::Uniform): the target's
+// test of the token must not know them. In all other cases the token is drawn as if there was no
+// guess.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +44,8 @@ namespace tandem::draft_service {
 class CandidateDraw {
  public:
   // `proposal`: not kDefault. `top_m`: entries of q that are sent, 1 to
-  // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1. `level`: of its
-  // draws; 0: its candidates go to the target, 1: to the drafter above it.
+  // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1. `level`: of
+  // its draws; 0: its candidates go to the target, 1: to the drafter above it.
   CandidateDraw(const speculation::SequenceSettings& settings, speculation::Proposal proposal,
                 int top_m, uint32_t vocabulary_size, uint8_t level = 0);
 
@@ -52,8 +55,8 @@ class CandidateDraw {
   // counts no longer.
   void BeginBlock(uint32_t committed);
   // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
-  // logits hold a NaN or an infinity; NOT_FOUND when the options leave no token that has a logit, which
-  // ends a block. Nothing is appended then.
+  // logits hold a NaN or an infinity; NOT_FOUND when the options leave no token that has a logit,
+  // which ends a block. Nothing is appended then.
   absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
   // A token that was guessed.
   struct Guess {
@@ -61,8 +64,8 @@ class CandidateDraw {
     const sampling::SparseDistribution* q = nullptr;  // that it was drawn from; null: one-hot
     uint8_t level = 1;                                // of the numbers that test it
   };
-  // The same of a token that was guessed. What the guess depends on: the tokens before, and numbers of
-  // its own.
+  // The same of a token that was guessed. What the guess depends on: the tokens before, and numbers
+  // of its own.
   absl::Status Append(absl::Span<const float> logits, const Guess& guess,
                       speculation::CandidateTree& block);
   // The same from a q that has its options already. Not empty; ids below the vocabulary's size.
@@ -76,8 +79,8 @@ class CandidateDraw {
   absl::StatusOr<std::vector<sampling::RankedToken>> AppendRanked(
       absl::Span<const float> logits, size_t count, speculation::CandidateTree& block);
 
-  // As the first Append, and returns the chance that the target draws the same, as Rank estimates it among
-  // the first kRivals. Not where it draws from q.
+  // As the first Append, and returns the chance that the target draws the same, as Rank estimates
+  // it among the first kRivals. Not where it draws from q.
   absl::StatusOr<double> AppendWithChance(absl::Span<const float> logits,
                                           speculation::CandidateTree& block);
 
@@ -86,15 +89,15 @@ class CandidateDraw {
   // Each candidate has a q.
   bool sends_q() const { return way_ == Way::kFromQ; }
 
-  // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on the `path`
-  // to here, with the logarithms of their weights (which sum to 1 at most): estimates of the chance that the
-  // target draws them. Under coupled the ranks of the race with the target's noise; else the likeliest
-  // ones, at temperature 1. Errors as above. Not where it draws from q.
+  // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on
+  // the `path` to here, with the logarithms of their weights (which sum to 1 at most): estimates of
+  // the chance that the target draws them. Under coupled the ranks of the race with the target's
+  // noise; else the likeliest ones, at temperature 1. Errors as above. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> Rank(absl::Span<const float> logits,
                                                           absl::Span<const uint32_t> path,
                                                           size_t count);
-  // The same from a q that has its options already, under kMostLikely at temperature 1; `path` tokens of the
-  // tree lead to here. Not empty.
+  // The same from a q that has its options already, under kMostLikely at temperature 1; `path`
+  // tokens of the tree lead to here. Not empty.
   std::vector<sampling::RankedToken> Rank(const sampling::Distribution& q, size_t path,
                                           size_t count) const;
 

@@ -9,11 +9,12 @@
 // drafter what follows as a rule. The block ends where no candidate goes on.
 //
 // As a tree the guesses share their beginnings: a trie of what followed the occurrences, as many
-// tokens deep as a path may have. N-Grammys verify k guesses of w tokens, a row each; in a trie equal
-// beginnings are one row. Which nodes are in it is decided from the best on: the score of a node is
-// the product over its path of c / (n + 1), where n places follow the node above and c of them have
-// the node's token; the one more is for what the text has not had there, so that a long guess that
-// came once does not stand before many short ones. Of equals the one that occurred later comes first.
+// tokens deep as a path may have. N-Grammys verify k guesses of w tokens, a row each; in a trie
+// equal beginnings are one row. Which nodes are in it is decided from the best on: the score of a
+// node is the product over its path of c / (n + 1), where n places follow the node above and c of
+// them have the node's token; the one more is for what the text has not had there, so that a long
+// guess that came once does not stand before many short ones. Of equals the one that occurred later
+// comes first.
 //
 // Of a query with very many occurrences the latest kMaxOccurrences count. So a block takes some
 // 30 µs at most, however long and however monotonous the text is (bench/README.md).
@@ -59,8 +60,8 @@ class ContextNgram final : public Drafter {
 
   // For a drafter that grows its tree from this one and another source (mixed.h).
 
-  // Positions of the text that a guess goes on with, the latest first. Those that Occurrences gives are at
-  // most kMaxOccurrences. Valid until the text changes.
+  // Positions of the text that a guess goes on with, the latest first. Those that Occurrences gives
+  // are at most kMaxOccurrences. Valid until the text changes.
   using Places = std::vector<uint32_t>;
   struct Follower {
     uint32_t token;

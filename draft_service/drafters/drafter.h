@@ -11,9 +11,9 @@
 //
 // Whether a drawn token reaches the verifier must not depend on its value: a drafter that samples
 // never drops, filters or exchanges a token that it has drawn. (Dropping a token because its q is
-// low shifts the output; tests/integration and tests/draft_service have negative controls.) A chain may
-// end by its tokens (BlockShape::min_confidence) only where none is drawn from a q: under rules greedy
-// and coupled, which emit the target's own token whatever was drafted.
+// low shifts the output; tests/integration and tests/draft_service have negative controls.) A chain
+// may end by its tokens (BlockShape::min_confidence) only where none is drawn from a q: under rules
+// greedy and coupled, which emit the target's own token whatever was drafted.
 //
 // Thread safety: one thread at a time, the draft service's executor.
 #pragma once
@@ -41,9 +41,10 @@ using speculation::Proposal;
 struct BlockShape {
   uint32_t max_draft_tokens = 1;  // on one path; at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
-  // Of a chain: it ends behind the first candidate at which the chance that all so far are accepted, as the
-  // drafter estimates it, is below this. 0: it does not. Drafters without such an estimate ignore it. Only for
-  // sequences whose candidates are not drawn from a q (CandidateDraw::sends_q).
+  // Of a chain: it ends behind the first candidate at which the chance that all so far are
+  // accepted, as the drafter estimates it, is below this. 0: it does not. Drafters without such an
+  // estimate ignore it. Only for sequences whose candidates are not drawn from a q
+  // (CandidateDraw::sends_q).
   double min_confidence = 0;
   // Of a chain without min_confidence, by a drafter that prepares: outcomes of the block for which
   // blocks may be made in advance (ForwardDrafter), at most kMaxOutcomes. It changes no block.
@@ -102,7 +103,8 @@ class Drafter {
 //
 // Accept and EndBlock may come between any two parts, so a block can be given up or cut short at
 // any time. Every token that was drawn is in the block that EndBlock gives: a cut only keeps the
-// next one from being drawn. The service cuts by time alone; BlockShape::min_confidence is the drafter's.
+// next one from being drawn. The service cuts by time alone; BlockShape::min_confidence is the
+// drafter's.
 //
 // A block depends on the committed tokens alone, not on how its parts were cut or batched
 // (model/language_model.h, row invariance).
@@ -136,16 +138,17 @@ class ForwardDrafter : public Drafter {
   // The model that computes its parts; outlives it.
   virtual model::LanguageModel& model() = 0;
 
-  // The next block. The one before has ended. Of a tree all rows get logits; of several that are wanted, any
-  // number may come first.
+  // The next block. The one before has ended. Of a tree all rows get logits; of several that are
+  // wanted, any number may come first.
   virtual void BeginBlock(const BlockShape& shape) = 0;
   virtual Wanted wanted() const = 0;
   // Of wanted(), the first `max_rows` rows (at least 1) or all; not called when nothing is wanted.
   // Its tokens are valid until the next call of another function. At most one row of it, the last,
-  // gets logits; of a part that grows a tree all do, and of one with guesses (cascade.h) the last ones.
+  // gets logits; of a part that grows a tree all do, and of one with guesses (cascade.h) the last
+  // ones.
   virtual model::ForwardPart NextPart(int max_rows) = 0;
-  // The last part was computed. `logits`: of its rows that get some, one after the other; empty when
-  // none does. An error ends the drafter.
+  // The last part was computed. `logits`: of its rows that get some, one after the other; empty
+  // when none does. An error ends the drafter.
   virtual absl::Status ReadLogits(absl::Span<const float> logits) = 0;
   // Without a block that began: an empty one.
   virtual CandidateTree EndBlock() = 0;

@@ -1,6 +1,6 @@
-// What n-grams guess: first what the context n-gram proposes (context_ngram.h), and where that ends, the
-// successors of a table (successor_drafter.h), if there is one, as mixed.h proposes them. For a model that
-// checks them (cascade.h).
+// What n-grams guess: first what the context n-gram proposes (context_ngram.h), and where that
+// ends, the successors of a table (successor_drafter.h), if there is one, as mixed.h proposes them.
+// For a model that checks them (cascade.h).
 //
 // Thread safety: as drafter.h says.
 #pragma once
@@ -28,10 +28,10 @@ class Guesses {
   // As Drafter::Accept.
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
 
-  // At most `max` (at least 1) tokens to follow the committed ones and the `drawn` ones of the block so
-  // far. What is drawn has its q, as in a block. A guess for a position is drawn with the same number
-  // however often it is asked for until the next Accept: who asks again has not looked at the guesses
-  // behind the first one that was wrong.
+  // At most `max` (at least 1) tokens to follow the committed ones and the `drawn` ones of the
+  // block so far. What is drawn has its q, as in a block. A guess for a position is drawn with the
+  // same number however often it is asked for until the next Accept: who asks again has not looked
+  // at the guesses behind the first one that was wrong.
   absl::StatusOr<CandidateTree> After(absl::Span<const uint32_t> drawn, uint32_t max);
 
  private:

@@ -49,8 +49,8 @@ class Mixed final : public Drafter {
     Place place;
   };
 
-  // What the text has had here, and then what the table says, which gets the weight of what the text has
-  // not had.
+  // What the text has had here, and then what the table says, which gets the weight of what the
+  // text has not had.
   std::vector<Follower> Followers(const Place& place) const {
     std::vector<Follower> followers;
     for (ContextNgram::Follower& follower : context_.Followers(place.text)) {

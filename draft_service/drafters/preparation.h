@@ -4,8 +4,8 @@
 //
 //   AddToBase …               while the base is drafted: what ranked at each of its positions
 //   Begin                     the base is whole
-//   while wanted() > 0: Add   a row each: first that of the base's last token, then one token more of
-//                             each branch at a time
+//   while wanted() > 0: Add   a row each: first that of the base's last token, then one more token
+//                             of each branch at a time
 //   Blocks                    what came of it
 //   MoveTo                    an outcome has come true: its block is the base now
 //

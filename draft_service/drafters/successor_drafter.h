@@ -6,12 +6,12 @@
 //   sampled, rule coupled: drawn with the target's noise                           nothing
 //
 // (candidate_draw.h has the same for a model.) Where the table has a continuation of the successor,
-// that follows as it is, one-hot. The block ends where the table knows no successor, which depends on
-// the tokens before and not on a drawn token's fate.
+// that follows as it is, one-hot. The block ends where the table knows no successor, which depends
+// on the tokens before and not on a drawn token's fate.
 //
-// As a tree: the successors rank by the same q, under coupled by the race with the target's noise, each
-// token after its own path. A continuation's first token gets half of the weight, and the successors
-// share the other half.
+// As a tree: the successors rank by the same q, under coupled by the race with the target's noise,
+// each token after its own path. A continuation's first token gets half of the weight, and the
+// successors share the other half.
 //
 // Of the sampling options only the temperature counts here. A banned token stays in the block and
 // has p = 0 at the target.
@@ -35,8 +35,8 @@ namespace tandem::draft_service {
 // Thread safety: as drafter.h says; what tables hold is shared by all.
 class SuccessorChain {
  public:
-  // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often than
-  // its likeliest token (docs/ngrams.md).
+  // kDefault is kSampled: a table is hardly ever sure, and what it draws is accepted more often
+  // than its likeliest token (docs/ngrams.md).
   // `level`: as CandidateDraw's.
   SuccessorChain(std::shared_ptr<const SuccessorTable> table,
                  const speculation::SequenceSettings& settings, Proposal proposal,
@@ -44,8 +44,8 @@ class SuccessorChain {
 
   // As Drafter::Accept.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
-  // Appends to a chain that follows the committed tokens, and has less than `max_draft_tokens`, until
-  // it has as many or the table knows nothing. What the chain has without a q stays one-hot.
+  // Appends to a chain that follows the committed tokens, and has less than `max_draft_tokens`,
+  // until it has as many or the table knows nothing. What the chain has without a q stays one-hot.
   void Extend(uint32_t max_draft_tokens, CandidateTree& block);
 
   // Of a tree: what the table knows after a node.

@@ -1,13 +1,13 @@
-// Which nodes a drafted tree gets, from the best on. A node's score is the product of the weights on
-// its path: an estimate of the chance that its whole path stands. So the best nodes are a tree by
-// themselves, and the sum of their scores is the number of tokens that are expected to stand.
+// Which nodes a drafted tree gets, from the best on. A node's score is the product of the weights
+// on its path: an estimate of the chance that its whole path stands. So the best nodes are a tree
+// by themselves, and the sum of their scores is the number of tokens that are expected to stand.
 //
 //   AddChildren(0, …)           what ranks first after the root
-//   Next(count) → AddChildren   the best leaves, which the draft model is to look behind; again and again
+//   Next(count) → AddChildren   the best leaves, which the draft model looks behind; repeatedly
 //   Best()                      the tree
 //
-// What a node's token is decides whether it is drafted. That is exact under rules greedy and coupled alone
-// (common/acceptance/tree.h).
+// What a node's token is decides whether it is drafted. That is exact under rules greedy and
+// coupled alone (common/acceptance/tree.h).
 //
 // Thread safety: none of its own; one sequence.
 #pragma once
@@ -28,12 +28,12 @@ class TreeGrowth {
   TreeGrowth(uint32_t max_nodes, uint32_t max_depth)
       : max_nodes_(max_nodes), max_depth_(max_depth) {}
 
-  // The tokens that may follow `node` (0: the root), which are distinct, with the logarithms of their
-  // weights. Once a node.
+  // The tokens that may follow `node` (0: the root), which are distinct, with the logarithms of
+  // their weights. Once a node.
   void AddChildren(uint32_t node, absl::Span<const sampling::RankedToken> children);
 
-  // The best `count` or fewer of the nodes of Best() that nobody has looked behind yet and that a path may
-  // go on from. Each is returned once, the best first.
+  // The best `count` or fewer of the nodes of Best() that nobody has looked behind yet and that a
+  // path may go on from. Each is returned once, the best first.
   std::vector<uint32_t> Next(size_t count);
 
   // At most max_nodes nodes, each after its parent.

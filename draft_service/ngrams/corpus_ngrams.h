@@ -29,7 +29,8 @@ std::shared_ptr<const SuccessorTable> BigramTable(const NgramCounter& counted,
                                                   std::shared_ptr<const SuccessorTable> otherwise);
 
 struct CorpusOptions {
-  // Pairs that are counted at once, some 40 bytes each meanwhile; the rarest are dropped for others.
+  // Pairs that are counted at once, some 40 bytes each meanwhile; the rarest are dropped for
+  // others.
   size_t max_bigrams = size_t{1} << 20;
   // Tokens from this one on are not counted; 0: the tokenizer's size.
   uint32_t vocabulary_size = 0;

@@ -5,9 +5,9 @@
 // All numbers are little-endian and of 32 bits, unless it says otherwise:
 //
 //   header        NgramFileHeader
-//   unigrams      [unigrams] (token, weight)                    what the model says without a context
-//   bigrams       [vocabulary][successors] (token, weight)      what may follow each token
-//   continuations [vocabulary][successors][continuation] token  what the model writes after both
+//   unigrams      [unigrams] (token, weight)                   what the model says without context
+//   bigrams       [vocabulary][successors] (token, weight)     what may follow each token
+//   continuations [vocabulary][successors][continuation] token what the model writes after both
 //
 // Successors stand by falling weight, ties by the lower id.
 //
@@ -57,28 +57,28 @@ struct DerivedNgrams {
   std::vector<uint32_t> continuations;  // [vocabulary][successors][continuation]
 };
 
-// A file that is whole. NOT_FOUND: there is none. INVALID_ARGUMENT: it is no file of n-grams, or one
-// of another version. DATA_LOSS: it is shorter or longer than its header says, or its content is not
-// what was written. FAILED_PRECONDITION: it is of another tokenizer. Each names the file, what was
-// found and what was expected.
+// A file that is whole. NOT_FOUND: there is none. INVALID_ARGUMENT: it is no file of n-grams, or
+// one of another version. DATA_LOSS: it is shorter or longer than its header says, or its content
+// is not what was written. FAILED_PRECONDITION: it is of another tokenizer. Each names the file,
+// what was found and what was expected.
 absl::StatusOr<std::shared_ptr<const DerivedNgrams>> ReadNgrams(const std::string& path,
                                                                 absl::string_view tokenizer_id);
 
-// After(token) of an id that the file does not know is empty, but for unigrams, which are alike after
-// all ids.
+// After(token) of an id that the file does not know is empty, but for unigrams, which are alike
+// after all ids.
 std::shared_ptr<const SuccessorTable> UnigramTable(const DerivedNgrams& derived);
 std::shared_ptr<const SuccessorTable> BigramTable(std::shared_ptr<const DerivedNgrams> derived);
 // The same successors with their continuations.
 std::shared_ptr<const SuccessorTable> ExtendedTable(std::shared_ptr<const DerivedNgrams> derived);
 
-// What PATH.partial has, where it is a part of this shape; else nothing is done yet. `existing`: what
-// becomes of a file at PATH (base/output_file.h, which has the errors, too). FAILED_PRECONDITION:
-// PATH.partial is something else.
+// What PATH.partial has, where it is a part of this shape; else nothing is done yet. `existing`:
+// what becomes of a file at PATH (base/output_file.h, which has the errors, too).
+// FAILED_PRECONDITION: PATH.partial is something else.
 absl::StatusOr<DerivedNgrams> BeginNgrams(const std::string& path, const NgramShape& shape,
                                           base::Existing existing);
 
-// Writes all that is done: into PATH.partial, or, once that is every token, into PATH. Either file is
-// replaced as a whole, so that an interruption leaves the one before.
+// Writes all that is done: into PATH.partial, or, once that is every token, into PATH. Either file
+// is replaced as a whole, so that an interruption leaves the one before.
 absl::Status SaveNgrams(const DerivedNgrams& derived, const std::string& path,
                         base::Existing existing);
 

@@ -92,8 +92,8 @@ int64_t CacheTokens(absl::Span<const Text> texts, int64_t batch, int64_t page_to
   return pages * page_tokens;
 }
 
-// A batch of tokens that stand next to each other: siblings after each text, which stays in its cache
-// from one batch to the next.
+// A batch of tokens that stand next to each other: siblings after each text, which stays in its
+// cache from one batch to the next.
 class Batch {
  public:
   static absl::StatusOr<Batch> Make(model::LanguageModel& model, const DerivationOptions& options,

@@ -37,10 +37,10 @@ struct DerivationOptions {
 // (model::LoadOptions::pool_tokens). Less makes batches smaller and changes no result.
 int64_t DerivationRoom(const DerivationOptions& options, uint32_t continuation, int max_rows);
 
-// From derived.done to the last token. The result does not depend on where it was interrupted, since a
-// row's logits do not depend on its batch. INVALID_ARGUMENT: the model's context is too short.
-// RESOURCE_EXHAUSTED: it has no room for a batch of one token. INTERNAL: its logits hold a NaN.
-// Errors of the model.
+// From derived.done to the last token. The result does not depend on where it was interrupted,
+// since a row's logits do not depend on its batch. INVALID_ARGUMENT: the model's context is too
+// short. RESOURCE_EXHAUSTED: it has no room for a batch of one token. INTERNAL: its logits hold a
+// NaN. Errors of the model.
 absl::Status DeriveTokens(model::LanguageModel& model, const DerivationOptions& options,
                           DerivedNgrams& derived);
 

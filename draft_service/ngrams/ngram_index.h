@@ -1,5 +1,5 @@
-// Where each n-gram of a text ends, for a text that grows and shrinks at its end. Adding or removing
-// a token takes O(1).
+// Where each n-gram of a text ends, for a text that grows and shrinks at its end. Adding or
+// removing a token takes O(1).
 //
 // Not thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
-// Texts that sequences wrote before, by scope, and what followed their n-grams. Bounded: where there
-// is no room for a new text, the oldest go.
+// Texts that sequences wrote before, by scope, and what followed their n-grams. Bounded: where
+// there is no room for a new text, the oldest go.
 //
 // A text is found again in its own scope alone. The index is by hash, but every match is compared,
 // with its scope.

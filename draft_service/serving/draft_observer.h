@@ -38,7 +38,8 @@ struct EndedAdvance {
 
 class DraftObserver {
  public:
-  // `tracer` may be null, and must outlive it. `model_name`: what the model is called; may be empty.
+  // `tracer` may be null, and must outlive it. `model_name`: what the model is called; may be
+  // empty.
   explicit DraftObserver(telemetry::Tracer* tracer, std::string model_name = {})
       : tracer_(tracer), model_name_(std::move(model_name)) {}
 

@@ -119,8 +119,8 @@ void Executor::Free(Stream& stream, bool /*may_return*/) {
 
 // Whoever is told so opens at another draft at once, and has it ready at the next round. To wait
 // for the end of its requests would be no better for them: a draft's state is cheap to build anew.
-// What is asked for from now on is refused, else a stream of many sequences might be owed some Block
-// for ever.
+// What is asked for from now on is refused, else a stream of many sequences might be owed some
+// Block for ever.
 void Executor::HandOver() {
   for (StreamId id : streams().Idle()) EndStream(id, shut_down());
   streams().ForEach([](Stream& stream) { stream.handed_over = true; });

@@ -1,7 +1,7 @@
 // Blocks that are made in advance: from the Block of an Advance that asked for them
 // (Shape.max_outcomes), its base, to the blocks for the base's likeliest outcomes.
 //
-//   Begin ──▶ being made ──▶ Send: sent, in one burst ──▶ Submitted of one: it is the base, and so on
+//   Begin ──▶ being made ──▶ Send: sent, in one burst ──▶ Submitted of one: the next base
 //                │                  │
 //                └──────────────────┴──▶ End: an Advance came, or the sequence ends
 //

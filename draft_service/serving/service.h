@@ -18,8 +18,8 @@
 namespace tandem::draft_service {
 
 // When it drains, streams are handed over: those without an unanswered Advance end at once, the
-// others with the last Block that they are owed then, all with UNAVAILABLE; new ones are refused so,
-// and Advances that come meanwhile with DRAINING. Thread-safe.
+// others with the last Block that they are owed then, all with UNAVAILABLE; new ones are refused
+// so, and Advances that come meanwhile with DRAINING. Thread-safe.
 class Service : public serving::Service {
  public:
   // Starts the drafting thread, the only one that calls the drafters. INVALID_ARGUMENT names each

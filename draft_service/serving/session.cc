@@ -21,7 +21,8 @@ uint32_t ServedNodes(const Options& options) {
   return drafters.tree_names().empty() ? 0 : options.max_nodes;
 }
 
-// What has an answer is refused by it; anything else that is unknown, beside it too, ends the stream.
+// What has an answer is refused by it; anything else that is unknown, beside it too, ends the
+// stream.
 absl::Status CheckOne(const internal::v1::DraftRequest& request) {
   const bool has_answer = request.has_open() || request.has_advance();
   return has_answer ? messages::RefuseUnknownHere(request) : messages::RefuseUnknown(request);

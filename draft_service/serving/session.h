@@ -2,8 +2,8 @@
 // (the states: common/serving/session.h). Checks each message and hands it to the drafting thread,
 // which answers. No gRPC in here.
 //
-// Streams of one client are independent of each other: one that is given up may live beside the next
-// one for a while, so a higher incarnation fences nothing here.
+// Streams of one client are independent of each other: one that is given up may live beside the
+// next one for a while, so a higher incarnation fences nothing here.
 #pragma once
 
 #include <memory>

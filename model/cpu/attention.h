@@ -72,14 +72,14 @@ class AttentionScratch {
  public:
   AttentionScratch(const AttentionShape& shape, int context_length);
 
-  // Of one Attend to at most `cells` cells: kMaxQueryRows, or fewer where the scores of a long context
-  // would not stay in cache. At least 8.
+  // Of one Attend to at most `cells` cells: kMaxQueryRows, or fewer where the scores of a long
+  // context would not stay in cache. At least 8.
   int MaxRows(int cells) const;
   float* query(int row) { return queries_.floats() + static_cast<size_t>(row) * shape_.head_size; }
   float* out(int row) { return out_.floats() + static_cast<size_t>(row) * shape_.padded_head(); }
   float* scores() { return scores_.floats(); }
-  // From a row's scores to the next one's, if there are those of `cells` cells. Not a power of two, so
-  // that the rows do not fall on the same cache sets.
+  // From a row's scores to the next one's, if there are those of `cells` cells. Not a power of two,
+  // so that the rows do not fall on the same cache sets.
   static size_t ScoresStride(int cells) {
     return static_cast<size_t>(RoundUpToPanel(cells)) + kPanelColumns;
   }
@@ -91,8 +91,9 @@ class AttentionScratch {
   Buffer out_;      // [kMaxQueryRows, padded_head]
 };
 
-// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to the scratch's
-// MaxRows; row r sees what sights[r] says. Keys and values come from memory once for all of them.
+// softmax(query · keys) · values for `rows` queries (rotated and scaled already), 1 to the
+// scratch's MaxRows; row r sees what sights[r] says. Keys and values come from memory once for all
+// of them.
 void Attend(const Kernels& kernels, const AttentionShape& shape, const HeadPages& head,
             const Sight* sights, int rows, AttentionScratch& scratch);
 

@@ -1,5 +1,5 @@
-// The types that a checkpoint may hold weights in, and ggml's blocks among them: so many values of a row together, as
-// small integers with a scale (and a minimum) for the block or for parts of it.
+// The types that a checkpoint may hold weights in, and ggml's blocks among them: so many values of
+// a row together, as small integers with a scale (and a minimum) for the block or for parts of it.
 //
 //   type        values  a value is
 //   Q4_0        32      d (q - 8)           q: 4 bits
@@ -9,11 +9,11 @@
 //   Q8_0        32      d q                 q: 8 bits, signed
 //   Q4_K, Q5_K  256     d s q - e t         s, t: 6 bits, for each 32 of them; q: 4 and 5 bits
 //   Q6_K        256     d s (q - 32)        s: 8 bits, signed, for each 16 of them; q: 6 bits
-//   Q4_0F       32      d (q - 8)           as Q4_0 and Q4_1, and d and m are fp32: in no file, but what packed
-//   Q4_1F       32      d q + m             checkpoints become (model/files/packed_tensor.h)
+//   Q4_0F       32      d (q - 8)           as Q4_0 and Q4_1 with fp32 d and m, never in files:
+//   Q4_1F       32      d q + m             packed checkpoints become these (files/packed_tensor.h)
 //
-// d, e and m are fp16 elsewhere. The layout is ggml's (github.com/ggml-org/ggml, src/ggml-common.h, ggml-quants.c,
-// dequantize_row_…). Each operation is one of fp32, in the order written.
+// d, e and m are fp16 elsewhere. The layout is ggml's (github.com/ggml-org/ggml, src/ggml-common.h,
+// ggml-quants.c, dequantize_row_…). Each operation is one of fp32, in the order written.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -54,14 +54,16 @@ struct BlockShape {
 };
 BlockShape BlockShapeOf(SourceType type);
 
-// One value of a source row, as fp32 (exact for types that are no blocks); of int8 the integer itself.
+// One value of a source row, as fp32 (exact for types that are no blocks); of int8 the integer
+// itself.
 float ReadValue(const void* row, SourceType type, int64_t index);
 
 // The first `count` values of a row.
 void DequantizeRow(SourceType type, const void* row, int64_t count, float* out);
 
-// Whether the scales and minimums of the first `count` values are finite numbers. `type` is one of blocks; `count` is of
-// whole blocks. Of those with fp32 nothing is said: what they are made of was looked at.
+// Whether the scales and minimums of the first `count` values are finite numbers. `type` is one of
+// blocks; `count` is of whole blocks. Of those with fp32 nothing is said: what they are made of was
+// looked at.
 bool BlocksAreFinite(SourceType type, const void* row, int64_t count);
 
 }  // namespace tandem::model::cpu

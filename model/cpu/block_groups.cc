@@ -21,10 +21,11 @@ void ReadFours(const uint8_t* bytes, uint8_t* integers) {
   }
 }
 
-// Group 0 to 7 of a block of Q4_K. Of 32 bytes the lower halves are an even group, the upper ones the next.
+// Group 0 to 7 of a block of Q4_K. Of 32 bytes the lower halves are an even group, the upper ones
+// the next.
 WeightGroup ReadQ4K(const uint8_t* block, int group) {
-  // Six bits of scale and minimum each: groups 0 to 3 have bytes of their own, whose upper two bits belong
-  // to groups 4 to 7.
+  // Six bits of scale and minimum each: groups 0 to 3 have bytes of their own, whose upper two bits
+  // belong to groups 4 to 7.
   const uint8_t* const packed = block + 4;
   int scale = packed[group] & 63;
   int minimum = packed[group + 4] & 63;

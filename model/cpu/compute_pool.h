@@ -31,8 +31,8 @@ class ComputePool {
    public:
     // Waits until more than half of what it asks for is free, and takes what is. So two passes that
     // could each use the whole machine run one after the other, each at full speed, and a pass that
-    // uses few cores of many holds nobody up. `max`, at least 1, is cut to the pool's cores. Without a pool (null) it
-    // gives `max` at once.
+    // uses few cores of many holds nobody up. `max`, at least 1, is cut to the pool's cores.
+    // Without a pool (null) it gives `max` at once.
     Turn(ComputePool* pool, int max);
     ~Turn();
     Turn(const Turn&) = delete;

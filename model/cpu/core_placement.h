@@ -14,8 +14,8 @@ namespace tandem::model::cpu {
 class CorePlacement {
  public:
   // The calling thread is on some core: `workers` may use every other one that it may use. Nothing
-  // changes while it stays there (it costs some nanoseconds then, microseconds otherwise), nor where
-  // there are fewer cores than threads, nor where the system does not allow it.
+  // changes while it stays there (it costs some nanoseconds then, microseconds otherwise), nor
+  // where there are fewer cores than threads, nor where the system does not allow it.
   void KeepOffThisCore(std::vector<std::thread>& workers);
 
  private:

@@ -1,9 +1,9 @@
 // Products by groups of inputs: weights of 4 or 8 bits with a scale for each 32 inputs of an output
 // column, activations as int8 with a scale for each 32 inputs of a row.
 //
-// This is what GGUF calls Q4_0, Q4_1, Q4_K and Q8_0, and what GPTQ and AWQ write at groups of 32 (of
-// more: the same scale several times). A row of activations is rounded as there (Q8_1), by its own
-// largest value of each group.
+// This is what GGUF calls Q4_0, Q4_1, Q4_K and Q8_0, and what GPTQ and AWQ write at groups of 32
+// (of more: the same scale several times). A row of activations is rounded as there (Q8_1), by its
+// own largest value of each group.
 //
 // The sum of a row and a column goes through the groups in order, in a lane of its own:
 //   s = the sum of (weight's integer - offset) · activation's integer over the group: exact
@@ -37,8 +37,8 @@ enum class Integers : uint8_t {
 // What its scales and minimums are stored as.
 enum class ScaleType : uint8_t { kFloat16, kFloat32 };
 
-// How a panel of 32 columns lies in memory. A group: the scales [32], the minimums [32] where there are
-// such, then the integers, by fours of inputs that one instruction multiplies and adds:
+// How a panel of 32 columns lies in memory. A group: the scales [32], the minimums [32] where there
+// are such, then the integers, by fours of inputs that one instruction multiplies and adds:
 //   kInt8: uint8 [8 fours][32 columns][4]
 //   others: uint8 [4 pairs of fours][32 columns][4], the first four of a pair in the lower halves
 struct GroupLayout {
@@ -68,9 +68,9 @@ struct WeightGroup {
   float minimum = 0;
 };
 
-// `count` weights, 1 to kGroupInputs, rounded: to kInt4 or kInt8, with scales that are fp16. Of kInt4
-// scale and minimum are those of some around the range's that give the least squared error. What is
-// not finite, or too large for fp16, must have been refused.
+// `count` weights, 1 to kGroupInputs, rounded: to kInt4 or kInt8, with scales that are fp16. Of
+// kInt4 scale and minimum are those of some around the range's that give the least squared error.
+// What is not finite, or too large for fp16, must have been refused.
 WeightGroup RoundToInt4(const float* weights, int count);
 WeightGroup RoundToInt8(const float* weights, int count);
 
@@ -117,7 +117,8 @@ struct GroupedArgs {
 struct GroupedKernels {
   const char* name;
 
-  // A row of k floats to whole groups, zeros behind the last input; `stride` groups from one to the next.
+  // A row of k floats to whole groups, zeros behind the last input; `stride` groups from one to the
+  // next.
   void (*quantize)(const float* x, int k, RowGroup* groups, int stride);
 
   // out[r][c]: the sum of row r and column c of the panel.
@@ -132,8 +133,8 @@ inline constexpr RowBlock RowBlockOf(int rows, int row) {
   return RowBlockAt(rows, block);
 }
 
-// Rows of activations as int8 by group. Those of a block lie together, group by group, so that a product
-// reads one stream of them.
+// Rows of activations as int8 by group. Those of a block lie together, group by group, so that a
+// product reads one stream of them.
 class GroupedRows {
  public:
   GroupedRows() = default;

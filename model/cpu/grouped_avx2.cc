@@ -85,7 +85,8 @@ TANDEM_KERNEL __m256i Load(const uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-// A group of rows first to first + R - 1, which begin at `rows`, and N eights of columns from `column` on.
+// A group of rows first to first + R - 1, which begin at `rows`, and N eights of columns from
+// `column` on.
 template <Integers kIntegers, ScaleType kScales, int R, int N>
 TANDEM_KERNEL void Tile(const RowGroup* rows, const uint8_t* at, int first, int column,
                         float (*out)[32]) {
@@ -99,8 +100,8 @@ TANDEM_KERNEL void Tile(const RowGroup* rows, const uint8_t* at, int first, int 
     for (int j = 0; j < N; ++j) products[r][j] = _mm256_setzero_si256();
   }
   if constexpr (kIntegers == Integers::kInt8) {
-    // The instruction multiplies unsigned by signed bytes: |w| by x with the sign of w. Two products fit
-    // into 16 bits: 2 · 128 · 127.
+    // The instruction multiplies unsigned by signed bytes: |w| by x with the sign of w. Two
+    // products fit into 16 bits: 2 · 128 · 127.
     const __m256i offset = _mm256_set1_epi8(-128);
     for (int four = 0; four < 8; ++four) {
       __m256i weight[N];

@@ -10,8 +10,8 @@ namespace {
 
 #define TANDEM_KERNEL inline __attribute__((always_inline))
 
-// Weights are asked for so many bytes before they are needed: several rows fill the processor's window
-// with arithmetic, so it looks less far ahead by itself than memory takes.
+// Weights are asked for so many bytes before they are needed: several rows fill the processor's
+// window with arithmetic, so it looks less far ahead by itself than memory takes.
 constexpr int kAhead = 4096;
 
 // Up to so many rows have their sums in registers.
@@ -32,8 +32,8 @@ TANDEM_KERNEL __m512i Four(const int8_t* x) {
   return _mm512_set1_epi32(four);
 }
 
-// The instruction takes one factor as unsigned: weights are stored so, and the offset's part is in the
-// number from which the sum starts.
+// The instruction takes one factor as unsigned: weights are stored so, and the offset's part is in
+// the number from which the sum starts.
 template <Integers kIntegers>
 TANDEM_KERNEL __m512i Start(const RowGroup& group) {
   if constexpr (kIntegers == Integers::kInt8) return _mm512_set1_epi32(group.start_8);

@@ -5,8 +5,8 @@
 
 namespace tandem::model::cpu {
 
-// Calls Way::Rows<integers, scales, rows>(args, out), which one instruction set has for each. `Way` is of the source's
-// own: code for one instruction set is not shared with another's.
+// Calls Way::Rows<integers, scales, rows>(args, out), which one instruction set has for each. `Way`
+// is of the source's own: code for one instruction set is not shared with another's.
 template <class Way>
 struct GroupedDispatch {
   template <Integers kIntegers, ScaleType kScales>

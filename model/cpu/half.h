@@ -31,8 +31,8 @@ inline uint16_t ToBfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-// To the nearest, ties to even; what lies beyond the largest fp16 (65,504) becomes that, a NaN stays
-// one.
+// To the nearest, ties to even; what lies beyond the largest fp16 (65,504) becomes that, a NaN
+// stays one.
 inline uint16_t ToFloat16(float value) {
   const uint32_t bits = BitsOfFloat(value);
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);

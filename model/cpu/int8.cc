@@ -9,8 +9,8 @@ namespace {
 
 constexpr float kLargest = 127.0f;
 
-// Bytes between rows: whole cache lines and one more, so that rows of a power of two do not all fall
-// on the same cache sets.
+// Bytes between rows: whole cache lines and one more, so that rows of a power of two do not all
+// fall on the same cache sets.
 size_t RowBytes(int k) { return (static_cast<size_t>(k) + 63) / 64 * 64 + 64; }
 
 void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {

@@ -1,11 +1,11 @@
 // Products in whole numbers: int8 weights by output column, int8 activations by row.
 //
-// A weight is its column's scale times an integer in [-127, 127] ([-128, 127] from a checkpoint), an
-// activation its row's scale times an integer in [-127, 127]: symmetric, and dynamic for activations
-// (LLM.int8(), Dettmers et al. 2022, section 2.1, vector-wise quantization; "w8a8" elsewhere).
-// A sum of products of integers is exact, so neither the rows beside it, nor the instruction set,
-// nor the order shows in a result. Each step around it is one IEEE operation in a fixed order.
-// Thread safety: pure functions of their arguments; QuantizedRows like a std::vector.
+// A weight is its column's scale times an integer in [-127, 127] ([-128, 127] from a checkpoint),
+// an activation its row's scale times an integer in [-127, 127]: symmetric, and dynamic for
+// activations (LLM.int8(), Dettmers et al. 2022, section 2.1, vector-wise quantization; "w8a8"
+// elsewhere). A sum of products of integers is exact, so neither the rows beside it, nor the
+// instruction set, nor the order shows in a result. Each step around it is one IEEE operation in a
+// fixed order. Thread safety: pure functions of their arguments; QuantizedRows like a std::vector.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr int kInt8Group = 4;
 
 inline constexpr int Int8Groups(int k) { return (k + kInt8Group - 1) / kInt8Group; }
 
-// A panel of 32 columns: first int32 [32], for each column the sum of the magnitudes of its negative
-// weights; then the weights, int8 [groups][32][4].
+// A panel of 32 columns: first int32 [32], for each column the sum of the magnitudes of its
+// negative weights; then the weights, int8 [groups][32][4].
 inline constexpr int kInt8PanelHeader = 32 * sizeof(int32_t);  // bytes
 inline constexpr size_t Int8PanelBytes(int k) {
   return kInt8PanelHeader + static_cast<size_t>(Int8Groups(k)) * 32 * kInt8Group;

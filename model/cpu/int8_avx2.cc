@@ -23,7 +23,8 @@ TANDEM_KERNEL __m256i Round(__m256 x, __m256 inverse) {
                           _mm256_castps_si256(magic));
 }
 
-// As Quantize in int8.cc. ScaleOf is one pass over the row in any order: the largest of some numbers.
+// As Quantize in int8.cc. ScaleOf is one pass over the row in any order: the largest of some
+// numbers.
 void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {
   const int whole = k / 32 * 32;
   const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -65,20 +66,20 @@ void Quantize(const float* x, int k, int8_t* out, float* scale, int32_t* sum) {
 }
 
 // Groups that all tiles of a panel meet before the next ones. They stay in the first cache, where
-// the next ones are on their way meanwhile: several rows fill the processor's window with arithmetic,
-// so it looks less far ahead by itself than memory takes.
+// the next ones are on their way meanwhile: several rows fill the processor's window with
+// arithmetic, so it looks less far ahead by itself than memory takes.
 constexpr int kGroupsAtOnce = 128;
 constexpr int kGroupBytes = 32 * kInt8Group;
 // The same for a tile that is a whole panel wide.
 constexpr int kAhead = 8192;
 
-// R rows by N eights of columns, over groups of inputs; the sums start from `from`, rows `from_step`
-// apart.
-// The instruction multiplies unsigned by signed bytes: |w| by x, or by ~x = -x - 1 where w is negative.
-// The -1s sum up to what the panel's header holds, from which the sums start: so a change of sign costs
-// one operation that every unit of the processor has. Two products fit into 16 bits, so nothing
-// saturates: beside x, in [-127, 127], |w| is at most 127; beside ~x, in [-128, 126], at most 128.
-// All rows at once: each weight is read once.
+// R rows by N eights of columns, over groups of inputs; the sums start from `from`, rows
+// `from_step` apart.
+// The instruction multiplies unsigned by signed bytes: |w| by x, or by ~x = -x - 1 where w is
+// negative. The -1s sum up to what the panel's header holds, from which the sums start: so a change
+// of sign costs one operation that every unit of the processor has. Two products fit into 16 bits,
+// so nothing saturates: beside x, in [-127, 127], |w| is at most 127; beside ~x, in [-128, 126], at
+// most 128. All rows at once: each weight is read once.
 template <int R, int N>
 TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t* w,
                         const int32_t* from, size_t from_step, const int8_t* ahead,
@@ -115,8 +116,8 @@ TANDEM_KERNEL void Tile(const int8_t* x, size_t stride, int groups, const int8_t
       for (int j = 0; j < N; ++j) {
         const __m256i pairs = _mm256_maddubs_epi16(size[j], _mm256_xor_si256(value, negative[j]));
         sums[r][j] = _mm256_add_epi32(sums[r][j], _mm256_madd_epi16(pairs, ones));
-        // Or GCC moves the loads of all rows before the products of the first, and keeps sums in memory
-        // for it.
+        // Or GCC moves the loads of all rows before the products of the first, and keeps sums in
+        // memory for it.
         asm volatile("" : "+x"(sums[r][j]));
       }
     }

@@ -30,7 +30,8 @@ enum class WeightType {
   kBfloat16,  // a panel: uint32 [k][16]; word j: column j below, column j + 16 above
   kFloat16,   // a panel: uint16 [k][32]
   kInt8,      // see int8.h
-  // See grouped.h. Rows of floating point are rounded to so many bits; rows of blocks keep their own.
+  // See grouped.h. Rows of floating point are rounded to so many bits; rows of blocks keep their
+  // own.
   kInt4,
   kInt8Grouped,
 };
@@ -80,9 +81,9 @@ struct Kernels {
   // Of weights in floating point.
   void (*multiply)(const MultiplyArgs& args);
 
-  // The end of a product in whole numbers: `sums` are those of one row and the 32 columns of a panel,
-  // which `args` counts from its first; x·W is each sum times the row's scale, times the column's in
-  // `scales` [32]. No kAccumulate; x and panels are not read.
+  // The end of a product in whole numbers: `sums` are those of one row and the 32 columns of a
+  // panel, which `args` counts from its first; x·W is each sum times the row's scale, times the
+  // column's in `scales` [32]. No kAccumulate; x and panels are not read.
   void (*finish)(const MultiplyArgs& args, int row, int panel, const int32_t* sums, float scale,
                  const float* scales);
 

@@ -5,10 +5,10 @@
 // V has: kLanes (16, or a divisor), kMaxRows (of a tile), kMaxSums (pairs of registers that hold
 // sums), kAheadWords (of weights that a whole panel's tile asks for early; 0: it does not),
 // kBlockBytes (of a panel that all tiles meet together; 0: all of it) with kMaxWholeRows (up to so
-// many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast, Load,
-// Store, Fma(a, b, c) = a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b; a > b ? a : b),
-// LoadIntegers (as many int32 as lanes), LoadHalves (the two bf16 halves of 32-bit words as floats),
-// LoadFloat16 (as many fp16 as lanes), ScaleByPowerOf2(x, magic) (see Exp).
+// many rows take whole panels all the same) and kBlockRows (that blocks meet), Zero, Broadcast,
+// Load, Store, Fma(a, b, c) = a·b + c rounded once, Add, Sub, Mul, Div, Min and Max (a < b ? a : b;
+// a > b ? a : b), LoadIntegers (as many int32 as lanes), LoadHalves (the two bf16 halves of 32-bit
+// words as floats), LoadFloat16 (as many fp16 as lanes), ScaleByPowerOf2(x, magic) (see Exp).
 #pragma once
 
 #include <cstddef>
@@ -144,9 +144,9 @@ struct Stretch {
   // Of one panel: [rows from first_row on][kPanelColumns]. Null: the stretch is all of k.
   float* sums = nullptr;
   int first_row = 0;
-  // What the first step asks for early, and bytes from there to what the next step asks for. Several
-  // rows fill the processor's window with arithmetic, so it looks less far ahead by itself than
-  // memory takes.
+  // What the first step asks for early, and bytes from there to what the next step asks for.
+  // Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself
+  // than memory takes.
   const char* ahead = nullptr;
   size_t ahead_step = 0;
 };
@@ -269,7 +269,8 @@ void RowsOf(int rows, const MultiplyArgs& args, const Stretch& stretch, int row,
   }
 }
 
-// The begin of block b, if rows are cut into blocks of about equal size: 9 rows are 5 + 4, not 8 + 1.
+// The begin of block b, if rows are cut into blocks of about equal size: 9 rows are 5 + 4, not 8 +
+// 1.
 inline int BlockBegin(int rows, int block, int blocks) {
   return static_cast<int>(static_cast<int64_t>(rows) * block / blocks);
 }

@@ -8,7 +8,8 @@
 namespace tandem::model::cpu {
 namespace {
 
-// What holds the weights of both: exactly, but for four bits beside eight, which are rounded to eight.
+// What holds the weights of both: exactly, but for four bits beside eight, which are rounded to
+// eight.
 GroupLayout Common(const GroupLayout& a, const GroupLayout& b) {
   if (a == b) return a;
   const ScaleType scales = std::max(a.scales, b.scales);

@@ -9,8 +9,8 @@
 
 namespace tandem::model::cpu {
 
-// How a row of `source` is held in a matrix of `type`, kInt8Grouped or kInt4. Rows of blocks are as they
-// are (block_groups.h) where they have no more bits than `type`; all others are rounded to it.
+// How a row of `source` is held in a matrix of `type`, kInt8Grouped or kInt4. Rows of blocks are as
+// they are (block_groups.h) where they have no more bits than `type`; all others are rounded to it.
 GroupLayout RowLayout(SourceType source, WeightType type);
 
 // Whether such a row keeps its values.

@@ -14,15 +14,15 @@
 namespace tandem::model::cpu {
 
 // Immutable once made. bf16 and fp16 are kept as they are (half the memory to read) and widened in
-// registers: widening is exact, so the results are the same bits as if stored as float32. int8 has a
-// scale for each column, and takes activations as int8 too; so do the types by group, with a scale for
-// each group of inputs.
+// registers: widening is exact, so the results are the same bits as if stored as float32. int8 has
+// a scale for each column, and takes activations as int8 too; so do the types by group, with a
+// scale for each group of inputs.
 class PackedMatrix {
  public:
   enum class Place {
     kMemory,  // packed once
-    // Not copied: each product packs the panels that it needs from their rows, which must stay where
-    // they are, and be of values that `type` holds exactly. The results are the same bits.
+    // Not copied: each product packs the panels that it needs from their rows, which must stay
+    // where they are, and be of values that `type` holds exactly. The results are the same bits.
     kFile,
   };
 
@@ -30,9 +30,9 @@ class PackedMatrix {
 
   // Output column c (0 <= c < columns) of the packed matrix is row(c); columns are padded with
   // zeros to whole panels. Storage as fp32 takes any row, exactly; as any other type any row,
-  // rounded (half.h, int8.h, grouped.h). int8: k <= kMaxInt8Inputs; integers and scale of a row that is int8
-  // are kept as they are, and such a row is stored as int8 only. By group rows of blocks keep their own
-  // integers where they can (pack_groups.h).
+  // rounded (half.h, int8.h, grouped.h). int8: k <= kMaxInt8Inputs; integers and scale of a row
+  // that is int8 are kept as they are, and such a row is stored as int8 only. By group rows of
+  // blocks keep their own integers where they can (pack_groups.h).
   PackedMatrix(int columns, int k, WeightType type, std::function<SourceRow(int)> row,
                Place place = Place::kMemory);
 

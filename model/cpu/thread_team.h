@@ -14,9 +14,9 @@ namespace tandem::model::cpu {
 // When a team is worth its waiting. Where the others get no core (two services share two), a run by
 // member 0 alone is quicker than waiting for them; after some of these the team is tried again.
 //
-// One run says little: whatever else wakes up takes a core for a moment, and a run of 10 ms may wait
-// for most of it. So what the team loses against member 0 alone is summed up, and what it gains is
-// taken off.
+// One run says little: whatever else wakes up takes a core for a moment, and a run of 10 ms may
+// wait for most of it. So what the team loses against member 0 alone is summed up, and what it
+// gains is taken off.
 class RunAlone {
  public:
   // Asked before each run.
@@ -42,7 +42,8 @@ class RunAlone {
 // so that a member without a core gets one (two services may share two cores). Between runs the
 // workers sleep after a short spin.
 //
-// Cores: workers are kept off the core of member 0, and ask for short time slices (core_placement.h).
+// Cores: workers are kept off the core of member 0, and ask for short time slices
+// (core_placement.h).
 class ThreadTeam {
  public:
   enum class Policy { kAlwaysAll, kAloneWhenCrowded };

@@ -1,5 +1,5 @@
-// What config.json says that every family is asked about: quantised weights (quantization.cc), and the
-// fields that change what a decoder computes in some family (arithmetic_fields.cc).
+// What config.json says that every family is asked about: quantised weights (quantization.cc), and
+// the fields that change what a decoder computes in some family (arithmetic_fields.cc).
 #pragma once
 
 #include "model/files/json_fields.h"
@@ -8,15 +8,16 @@
 namespace tandem::model {
 
 struct Quantization {
-  // Weights are int8 as compressed-tensors writes them in its format int-quantized ("w8a8"): symmetric, a scale for each
-  // output channel; activations int8, symmetric, dynamic, by token.
+  // Weights are int8 as compressed-tensors writes them in its format int-quantized ("w8a8"):
+  // symmetric, a scale for each output channel; activations int8, symmetric, dynamic, by token.
   bool int8 = false;
-  // Weights alone, as 4-bit integers in groups of 32, 64 or 128 inputs: compressed-tensors' pack-quantized, GPTQ, AWQ.
+  // Weights alone, as 4-bit integers in groups of 32, 64 or 128 inputs: compressed-tensors'
+  // pack-quantized, GPTQ, AWQ.
   PackedScheme packed;
 };
 
-// Reads quantization_config. Which matrices are quantised, their own tensors in the checkpoint say; `ignore` and
-// `targets` say it again.
+// Reads quantization_config. Which matrices are quantised, their own tensors in the checkpoint say;
+// `ignore` and `targets` say it again.
 //
 // Everything else is reported to `fields` by its name, with what is served and what to do: another
 // format, method or number of bits, weights by block or tensor, static activations,

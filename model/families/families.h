@@ -1,5 +1,5 @@
-// The families of models that are served. A new one is a file beside llama.cc, a line here and an entry
-// in Families().
+// The families of models that are served. A new one is a file beside llama.cc, a line here and an
+// entry in Families().
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
-// A family of models is data and one function: how config.json spells its models, how the fields become
-// a DecoderSpec, and what its checkpoints call the tensors. families.h has those that are served. What
-// the models of a new one compute that Decoder does not is a change of the decoder, and refused by name
-// until then.
+// A family of models is data and one function: how config.json spells its models, how the fields
+// become a DecoderSpec, and what its checkpoints call the tensors. families.h has those that are
+// served. What the models of a new one compute that Decoder does not is a change of the decoder,
+// and refused by name until then.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The text of Gemma 3, alone and in its wrapper with images. Source of the arithmetic: transformers,
-// models/gemma3.
+// The text of Gemma 3, alone and in its wrapper with images. Source of the arithmetic:
+// transformers, models/gemma3.
 #include "model/families/families.h"
 
 #include <cmath>
@@ -28,8 +28,8 @@ DecoderSpec Defaults() {
   return spec;
 }
 
-// Layers that see all are rotated by one rope, those that slide by another: as transformers 5 writes
-// them, or as version 4 did.
+// Layers that see all are rotated by one rope, those that slide by another: as transformers 5
+// writes them, or as version 4 did.
 void ReadRopes(Fields& fields, DecoderSpec& spec) {
   RopeSpec global;
   RopeSpec local;

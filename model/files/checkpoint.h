@@ -13,8 +13,8 @@
 
 namespace tandem::model {
 
-// The tensors of model.safetensors, or else of all files that model.safetensors.index.json names; or of a GGUF, under
-// the same names (gguf_tensors.h).
+// The tensors of model.safetensors, or else of all files that model.safetensors.index.json names;
+// or of a GGUF, under the same names (gguf_tensors.h).
 // Immutable, so threads may share it. Owns the mappings; moving it keeps every TensorView in place.
 class Checkpoint {
  public:

@@ -1,8 +1,9 @@
-// The tensors of a GGUF under the names, and in the order, that a Hugging Face checkpoint has them in.
+// The tensors of a GGUF under the names, and in the order, that a Hugging Face checkpoint has them
+// in.
 //
-// llama.cpp's converter changes some: it orders the rows of q and k of Llama's kin for another way to rotate, adds 1 to
-// the norms of Gemma 3, transposes the matrices of GPT-2, and puts q, k and v of GPT-NeoX apart. That is undone here, in
-// copies.
+// llama.cpp's converter changes some: it orders the rows of q and k of Llama's kin for another way
+// to rotate, adds 1 to the norms of Gemma 3, transposes the matrices of GPT-2, and puts q, k and v
+// of GPT-NeoX apart. That is undone here, in copies.
 //
 // Thread safety: a plain value, and a pure function.
 #pragma once
@@ -23,8 +24,9 @@ struct GgufTensors {
   std::vector<cpu::Buffer> copies;
 };
 
-// The views hold as long as `file` and the result. INVALID_ARGUMENT: a tensor whose shape does not fit the numbers of
-// heads. A tensor with a name that is not known keeps it: the reader of the model says that nobody needs it.
+// The views hold as long as `file` and the result. INVALID_ARGUMENT: a tensor whose shape does not
+// fit the numbers of heads. A tensor with a name that is not known keeps it: the reader of the
+// model says that nobody needs it.
 absl::StatusOr<GgufTensors> ReadGgufTensors(const gguf::File& file);
 
 }  // namespace tandem::model

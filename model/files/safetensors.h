@@ -21,7 +21,8 @@ struct TensorView {
   std::vector<int64_t> shape;
   const void* data = nullptr;  // little-endian, row-major, any alignment
   size_t bytes = 0;
-  // Not null: `data` is, and these are blocks that Unpack (packed_tensor.h) makes of a matrix in another form.
+  // Not null: `data` is, and these are blocks that Unpack (packed_tensor.h) makes of a matrix in
+  // another form.
   std::shared_ptr<const PackedTensor> packed;
 };
 

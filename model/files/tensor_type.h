@@ -8,7 +8,8 @@
 
 namespace tandem::model {
 
-// Of a tensor of F32, BF16, F16, I8, or of blocks. Of others kFloat32: the reader of the model refuses them first.
+// Of a tensor of F32, BF16, F16, I8, or of blocks. Of others kFloat32: the reader of the model
+// refuses them first.
 cpu::SourceType SourceTypeOf(const TensorView& view);
 
 // The other way round, of blocks.

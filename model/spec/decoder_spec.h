@@ -121,8 +121,8 @@ struct DecoderSpec {
   double attention_scale = 0.0;  // of q·k; 0: 1 / sqrt(head_size)
   double logit_scale = 1.0;
   bool tied_embeddings = false;  // the logits' matrix is the embeddings'
-  // Of a draft whose output was pruned: the tokens that have logits; those of all others are -infinity.
-  // 0: all have.
+  // Of a draft whose output was pruned: the tokens that have logits; those of all others are
+  // -infinity. 0: all have.
   int draft_vocabulary_size = 0;
 
   // Rows of the logits' matrix.

@@ -18,8 +18,8 @@ struct VerifyReply;
 // Not thread-safe: used on the request's strand.
 class Acceptor {
  public:
-  // `request` outlives this object. An empty `decide` means acceptance::Decide. Trees are decided by
-  // acceptance::DecideTree, which draws nothing.
+  // `request` outlives this object. An empty `decide` means acceptance::Decide. Trees are decided
+  // by acceptance::DecideTree, which draws nothing.
   Acceptor(const SampleRequest& request, DecideFunction decide);
 
   // Decides how much of `block`, verified after `committed` tokens, is accepted. INTERNAL means

@@ -1,8 +1,8 @@
 // What waits to be written on a Propose stream. It is taken out as messages of many requests.
 //
-// Prompts (Open) give way to rounds in every other message, so a round waits for one prompt at most,
-// however many begin. Samples share the tokens of a prompt, and an Open gets its copy only when it is
-// taken out.
+// Prompts (Open) give way to rounds in every other message, so a round waits for one prompt at
+// most, however many begin. Samples share the tokens of a prompt, and an Open gets its copy only
+// when it is taken out.
 //
 // Not thread-safe.
 #pragma once
@@ -31,8 +31,8 @@ class DraftBatches {
   void Close(base::SequenceId sequence);
   size_t size() const { return opens_.size() + requests_.size(); }
 
-  // The next message, of something that waits: as many as fit into `max_bytes`, at least one. Adds to
-  // `opened` whose Opens are in it.
+  // The next message, of something that waits: as many as fit into `max_bytes`, at least one. Adds
+  // to `opened` whose Opens are in it.
   internal::v1::DraftRequest Take(size_t max_bytes, std::vector<base::SequenceId>& opened);
 
  private:

@@ -1,6 +1,6 @@
-// The client of one draft service. All requests share one Propose stream (draft_stream.h): the first
-// one opens it, and the first one after its end opens the next. The loop decides when to come back
-// after a loss (draft/drafting.h).
+// The client of one draft service. All requests share one Propose stream (draft_stream.h): the
+// first one opens it, and the first one after its end opens the next. The loop decides when to come
+// back after a loss (draft/drafting.h).
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // draft only: its GiveUp returns kLater, or kNever once the draft has refused.
   std::unique_ptr<DraftSession> NewSession(std::shared_ptr<DraftEvents> events);
 
-  // What a greeting (draft_greeting.h) found: `fits` is OK, or why the draft does not fit. A misfit,
-  // and a draft that was lost, is of use again when a greeting or a stream says so. What one that
-  // fits offers is known from then on.
+  // What a greeting (draft_greeting.h) found: `fits` is OK, or why the draft does not fit. A
+  // misfit, and a draft that was lost, is of use again when a greeting or a stream says so. What
+  // one that fits offers is known from then on.
   void Greeted(const v1::DescribeReply& reply, const absl::Status& fits);
   // A greeting was not answered. Streams know better, so it counts only while we have none there.
   void Unanswered(const std::string& reason);
@@ -49,7 +49,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // Likewise those that have a q to draw from.
   std::vector<std::string> sampling_drafters() const;
 
-  // False if the draft has said what it offers, and this drafter is not among it. Empty: any has it.
+  // False if the draft has said what it offers, and this drafter is not among it. Empty: any has
+  // it.
   bool MayOffer(const std::string& drafter) const;
 
   struct Status {
@@ -77,7 +78,8 @@ class DraftClient : public std::enable_shared_from_this<DraftClient> {
   // Logs a line each time that the problem is another one.
   void Problem(bool refused, absl::string_view what, const std::string& reason);
   void Fits(const v1::Welcome& welcome);
-  // A message came, with this many answers that only a working draft gives; `first`: its first Block.
+  // A message came, with this many answers that only a working draft gives; `first`: its first
+  // Block.
   void Reported(const internal::v1::Block& first, uint64_t answers);
   void Count(int more);
   // Begins a sequence on the stream that there is, or on a new one.

@@ -50,8 +50,9 @@ class DraftLink {
             const CommittedTokens& committed, DraftSession* session, LoopTimers& timers,
             const concurrency::Clock& clock, RoundObserver& observer);
 
-  // From now on the draft drafts with this drafter of it; empty: with its default one. Where that is
-  // another one, what was open is closed, and the next Open begins a sequence with the text so far.
+  // From now on the draft drafts with this drafter of it; empty: with its default one. Where that
+  // is another one, what was open is closed, and the next Open begins a sequence with the text so
+  // far.
   void Use(const std::string& drafter);
   void Open();  // does nothing in kOff and kRefused
   void EnsureOpen() {
@@ -80,13 +81,14 @@ class DraftLink {
     uint32_t max_outcomes = 0;      // that the draft is to prepare blocks for
   };
 
-  // Call in kReady. Sends an Advance for a block to be drafted within `wanted_within`. `wait` is how long the
-  // round waits for it. What the draft does not offer is not asked for. Returns false if nothing was sent,
-  // because the tokens that the draft lacks do not fit into one message.
+  // Call in kReady. Sends an Advance for a block to be drafted within `wanted_within`. `wait` is
+  // how long the round waits for it. What the draft does not offer is not asked for. Returns false
+  // if nothing was sent, because the tokens that the draft lacks do not fit into one message.
   bool Ask(const Wanted& wanted, absl::Duration wanted_within, absl::Duration wait);
   // Call in kReady. In other states it does nothing, because nobody needs to know.
   void Submitted(const CandidateTree& block);
-  // A block that it has prepared is the next round's. So it knows the committed tokens, once Submitted tells it.
+  // A block that it has prepared is the next round's. So it knows the committed tokens, once
+  // Submitted tells it.
   void TookPrepared();
   // Notes how a block of this draft was decided. The next Advance carries it.
   void Decided(const BlockOutcome& outcome);

@@ -74,8 +74,8 @@ class DraftSession {
   // Call after OnDraftOpened, and not while an Advance is unanswered. OnBlock or OnDraftLost
   // answers it.
   virtual void Advance(const DraftAdvance& advance) = 0;
-  // The block went to verification, cut to its first `nodes` tokens. Of one that was prepared: its assumption
-  // has come true, so the draft knows the tokens up to it.
+  // The block went to verification, cut to its first `nodes` tokens. Of one that was prepared: its
+  // assumption has come true, so the draft knows the tokens up to it.
   virtual void Submitted(base::BlockId block_id, uint32_t nodes) = 0;
   virtual void Close() = 0;  // the attempt has no events after it
   // Closes the attempt because its draft was of no use. `at_least` is how long the draft asks to be
@@ -105,8 +105,8 @@ struct DraftReplyBlock {
   absl::Duration at_draft;  // from the Advance's arrival there to this answer; zero: unknown
   absl::Duration queued;    // of at_draft: waiting for the drafting thread
 
-  // For kOk. If it is false and no tree was asked for, the block is not served; `message` says what it
-  // is.
+  // For kOk. If it is false and no tree was asked for, the block is not served; `message` says what
+  // it is.
   bool is_whole_chain() const { return is_whole && block.is_chain(); }
 };
 
@@ -120,7 +120,8 @@ struct DraftLimits {
   bool prepares = false;            // it takes DraftAdvance::max_outcomes
 };
 
-// A block that the draft made before it was asked, for one outcome of its block `base` (draft.proto, Assumption).
+// A block that the draft made before it was asked, for one outcome of its block `base`
+// (draft.proto, Assumption).
 struct PreparedBlock {
   base::BlockId base{};
   uint32_t node = 0;  // of `base`, at which acceptance is assumed to end; 0: the root

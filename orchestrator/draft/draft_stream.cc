@@ -18,8 +18,8 @@ bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
          welcome.features().end();
 }
 
-// Candidates of the trees that this drafter makes there; `drafter` empty: the default one. 0: chains
-// alone.
+// Candidates of the trees that this drafter makes there; `drafter` empty: the default one. 0:
+// chains alone.
 uint32_t ServedNodes(const v1::Welcome& welcome, const std::string& drafter) {
   const auto& trees = welcome.tree_drafters();
   const std::string& name =
@@ -37,8 +37,8 @@ bool Works(const internal::v1::Block& block) {
 }
 
 constexpr size_t kMaxBytes = messages::kMaxMessageBytes - 4096;  // of what is sent as one message
-// Requests that wait. A draft that reads nothing is silent long before, but for requests that do not
-// wait for it.
+// Requests that wait. A draft that reads nothing is silent long before, but for requests that do
+// not wait for it.
 constexpr size_t kMaxWaiting = 65536;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A Propose stream to one draft, which all requests of this orchestrator share, from Hello to its end.
+// A Propose stream to one draft, which all requests of this orchestrator share, from Hello to its
+// end.
 //
 //   state      meaning                                   takes sequences   sends
 //   kGreeting  Hello sent; the Welcome is to come        yes               no
@@ -10,9 +11,9 @@
 // A sequence is one attempt of a request. It is opened once the Welcome fits: a draft that does not
 // fit never sees a prompt. When its messages go out is said by peers/write_turns.h.
 //
-// Whether a draft is silent is found out by each request (draft_link.h). The first one that gives it up
-// while the stream has brought nothing since it asked ends the stream for those that come, and only
-// for them: others may have asked for less. The stream ends with its last sequence.
+// Whether a draft is silent is found out by each request (draft_link.h). The first one that gives
+// it up while the stream has brought nothing since it asked ends the stream for those that come,
+// and only for them: others may have asked for less. The stream ends with its last sequence.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +75,8 @@ class DraftClient::Stream final : public SharedWriter, public std::enable_shared
   // Whom to tell what, once the lock is released.
   using Told = std::vector<std::pair<std::shared_ptr<DraftEvents>, base::DraftAttempt>>;
 
-  // Its Open is to be sent; there is a Welcome. One that the draft does not serve is added to `refused`.
+  // Its Open is to be sent; there is a Welcome. One that the draft does not serve is added to
+  // `refused`.
   void Admit(base::SequenceId number, Sequence& sequence, Told& refused) TANDEM_REQUIRES(mutex_);
   void Add(base::SequenceId sequence, internal::v1::DraftRequest request);
   static void TellRefused(const Told& refused);

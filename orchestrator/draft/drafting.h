@@ -8,7 +8,8 @@
 // less and less. A block that comes while nobody waits is dropped whole. Time alone decides that,
 // never the block's content, so the output's distribution does not change.
 //
-// A block that the draft has prepared for the last verdict (prepared_blocks.h) is there at once: then nobody is asked.
+// A block that the draft has prepared for the last verdict (prepared_blocks.h) is there at once:
+// then nobody is asked.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,8 @@ class Drafting {
   void EnsureOpen() { link_.EnsureOpen(); }  // the same, where it is closed
   void Close();  // frees everything at the draft; events have no effect until Open
 
-  // Asks for a block. A draft that has no trees: for a chain. Returns the result at once if there is nothing to
-  // wait for. Otherwise an event returns it within `wait`.
+  // Asks for a block. A draft that has no trees: for a chain. Returns the result at once if there
+  // is nothing to wait for. Otherwise an event returns it within `wait`.
   std::optional<Drafted> Ask(const DraftLink::Wanted& wanted, absl::Duration wait);
 
   // `block` goes to verification, after the committed tokens.

@@ -1,8 +1,10 @@
-// The blocks that a draft made in advance, for outcomes of the block that is being verified (draft.proto,
-// Assumption). The one whose assumption comes true is the next round's block, and nobody waits for it.
+// The blocks that a draft made in advance, for outcomes of the block that is being verified
+// (draft.proto, Assumption). The one whose assumption comes true is the next round's block, and
+// nobody waits for it.
 //
-// Which is taken depends on the verdict: on a token of the target's. So they are asked for under rules greedy and
-// coupled alone, which emit the target's own tokens whatever was drafted (common/acceptance/rule.h).
+// Which is taken depends on the verdict: on a token of the target's. So they are asked for under
+// rules greedy and coupled alone, which emit the target's own tokens whatever was drafted
+// (common/acceptance/rule.h).
 //
 // Not thread-safe: used on the request's strand.
 #pragma once
@@ -20,14 +22,15 @@ namespace tandem::orchestrator {
 
 class PreparedBlocks {
  public:
-  // `base` goes to verification, after `committed` tokens. What was prepared on another one is dropped.
+  // `base` goes to verification, after `committed` tokens. What was prepared on another one is
+  // dropped.
   void Begin(base::BlockId base, uint32_t committed);
-  // Dropped: a block on another base, of no candidates, that is no one-hot chain, a second one for an outcome,
-  // and what is more than kMaxOutcomes. Returns false then.
+  // Dropped: a block on another base, of no candidates, that is no one-hot chain, a second one for
+  // an outcome, and what is more than kMaxOutcomes. Returns false then.
   bool Add(PreparedBlock prepared);
   void Decided(const BlockOutcome& outcome) { outcome_ = outcome; }
-  // The block for the outcome that came true, if the text has `committed` tokens now, and whether there was
-  // one. kNone: the text went on otherwise, or nothing was begun.
+  // The block for the outcome that came true, if the text has `committed` tokens now, and whether
+  // there was one. kNone: the text went on otherwise, or nothing was begun.
   struct Taken {
     PreparedUse use = PreparedUse::kNone;
     CandidateTree block;

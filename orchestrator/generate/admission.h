@@ -1,6 +1,7 @@
-// Decides when a request may begin. At most `max_active` requests take a place. Further ones wait in
-// a bounded line: higher priority first, then clients in turn (request/waiting_line.h). Each waits
-// only for as long as it can still be of use. In a full line the client that has the most gives way.
+// Decides when a request may begin. At most `max_active` requests take a place. Further ones wait
+// in a bounded line: higher priority first, then clients in turn (request/waiting_line.h). Each
+// waits only for as long as it can still be of use. In a full line the client that has the most
+// gives way.
 //
 //   Ask ──▶ active ──Leave, Pause──▶ its place goes to the first of the line
 //    │        ▲
@@ -13,7 +14,8 @@
 // as it moved lately (line_pace.h).
 //
 // A request that pauses for its reader gives its place away and takes it back when it goes on, at
-// once. Until others have left there may be more than max_active. Nothing that has begun is refused.
+// once. Until others have left there may be more than max_active. Nothing that has begun is
+// refused.
 //
 // Lower priorities get no share of their own. Under a steady stream of higher ones they wait until
 // their time is over and are then refused.

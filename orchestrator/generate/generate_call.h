@@ -44,8 +44,8 @@ namespace tandem::orchestrator {
 // While all its samples that have not ended wait for the client to read, it gives its place to
 // others.
 //
-// The log probabilities of the prompt come with the first sample. The texts of the others wait until
-// all of them are in the sink, so that they precede every delta.
+// The log probabilities of the prompt come with the first sample. The texts of the others wait
+// until all of them are in the sink, so that they precede every delta.
 //
 // All samples run together on the request's one strand, each as a sequence of its own. So their
 // messages, a cancellation and the end need no further ordering. The request ends when all samples
@@ -66,8 +66,9 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
   // Makes the message Started, or says why the request cannot begin after all.
   using MakeStarted = std::function<absl::StatusOr<v1::Started>(const GenerationRequest& request)>;
 
-  // Runs a task on the strand, on this thread unless another one is there. The task checks the request and then calls Prepare or
-  // Refuse. Once the call has ended, the task does not run and is only destroyed.
+  // Runs a task on the strand, on this thread unless another one is there. The task checks the
+  // request and then calls Prepare or Refuse. Once the call has ended, the task does not run and is
+  // only destroyed.
   void Post(concurrency::Task task);
 
   // Call on the strand, for a request that was found valid. INVALID_ARGUMENT means that the output

@@ -27,9 +27,9 @@ struct Unparsed;
 // Thread-safe.
 class GenerateService final : public transport::RawService {
  public:
-  // All references outlive this object. `clock` is the generator's. `tokens` says who may call; null
-  // means everybody. Who may not is refused before its request is read. `max_request_bytes`: what
-  // the requests that are not checked yet may take in memory, all together, parsed or not; a
+  // All references outlive this object. `clock` is the generator's. `tokens` says who may call;
+  // null means everybody. Who may not is refused before its request is read. `max_request_bytes`:
+  // what the requests that are not checked yet may take in memory, all together, parsed or not; a
   // connection's may take a quarter of it.
   GenerateService(Generator& generator, const concurrency::Clock& clock,
                   security::BearerTokens* tokens, size_t max_request_bytes);

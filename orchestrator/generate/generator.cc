@@ -196,8 +196,8 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   model.default_max_tokens = parts_.default_max_tokens;
   model.length_mode = parts_.length_mode;
   model.default_drafters = parts_.default_drafters;
-  // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has tokens
-  // that the model's embedding does not have.
+  // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has
+  // tokens that the model's embedding does not have.
   model.vocabulary_size = std::min(tokenizer_->vocabulary_size(), target.vocabulary_size());
   model.eos_token_ids.assign(target.eos_token_ids().begin(), target.eos_token_ids().end());
   // The chat template was written for the tokenizer's own, which the model's files may not name.

@@ -4,10 +4,10 @@
 //
 // A request is checked as a whole before it waits, so invalid input never waits. It is checked (its
 // prompt is tokenised) and begun on GenerateParts::workers, because both may take long; the front's
-// threads only hand over. Clients have turns there. Long work has workers of its own (work_turns.h),
-// which parse long requests, too. So nobody's prompts hold up the others'. A request that has waited for that until
-// its deadline, or for as long as admission may take, is refused. Events of its rounds run on the
-// thread that brings them.
+// threads only hand over. Clients have turns there. Long work has workers of its own
+// (work_turns.h), which parse long requests, too. So nobody's prompts hold up the others'. A
+// request that has waited for that until its deadline, or for as long as admission may take, is
+// refused. Events of its rounds run on the thread that brings them.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ namespace tandem::orchestrator {
 
 // What a front knows about a call besides the request.
 struct CallContext {
-  // Not OK: the front refuses the call, because the caller may not call or sent no request. The call
-  // ends with it, and observers hear of it as of any other call.
+  // Not OK: the front refuses the call, because the caller may not call or sent no request. The
+  // call ends with it, and observers hear of it as of any other call.
   absl::Status refused;
   // What the request takes in memory; let go once it is checked.
   std::shared_ptr<const void> memory;

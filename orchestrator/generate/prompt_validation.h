@@ -17,8 +17,8 @@ namespace tandem::orchestrator {
 absl::Status FillPrompt(const v1::GenerateRequest& request, const ModelFacts& model,
                         std::vector<uint32_t>& prompt);
 
-// The same of a prompt that is not generated from: it may be empty, longer than the context, and have
-// tokens that the model does not know.
+// The same of a prompt that is not generated from: it may be empty, longer than the context, and
+// have tokens that the model does not know.
 absl::StatusOr<std::vector<uint32_t>> PromptIds(const v1::TokenizeRequest& request,
                                                 const PromptFacts& model);
 

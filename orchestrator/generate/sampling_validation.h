@@ -11,7 +11,8 @@
 
 namespace tandem::orchestrator {
 
-// Fills in to.stop_strings and to.sampling, with its stop_token_ids. INVALID_ARGUMENT names the field.
+// Fills in to.stop_strings and to.sampling, with its stop_token_ids. INVALID_ARGUMENT names the
+// field.
 absl::Status FillSampling(const v1::GenerateRequest& request, const ModelFacts& model,
                           GenerationRequest& to);
 

@@ -67,8 +67,8 @@ absl::Status CheckOffered(absl::string_view field, const std::string& name,
                  flags::DidYouMean(name, offered));
 }
 
-// Whether the drafts have this drafter in a list of those that can do something. While nobody has said which
-// drafters there are, any may.
+// Whether the drafts have this drafter in a list of those that can do something. While nobody has
+// said which drafters there are, any may.
 bool Can(const std::vector<std::string>& able, const std::string& drafter,
          const ModelFacts& model) {
   return model.drafters.empty() || std::find(able.begin(), able.end(), drafter) != able.end();
@@ -106,8 +106,8 @@ absl::Status CheckList(const std::vector<std::string>& names, const ModelFacts& 
   return absl::OkStatus();
 }
 
-// One drafter, or those among which the chooser chooses. "auto" alone is all that are offered; while
-// no draft has said what it offers, it is a draft's default one.
+// One drafter, or those among which the chooser chooses. "auto" alone is all that are offered;
+// while no draft has said what it offers, it is a draft's default one.
 absl::Status FillDrafters(const v1::SpeculationOptions& options, const ModelFacts& model,
                           GenerationRequest& to) {
   std::vector<std::string> names(options.drafters().begin(), options.drafters().end());
@@ -130,8 +130,8 @@ std::vector<std::string> DraftersOf(const GenerationRequest& request) {
   return request.drafters.empty() ? std::vector<std::string>{request.drafter} : request.drafters;
 }
 
-// Each of the request's drafters has to be among `able`, those that `can`. `field` asks for it, with its value;
-// any other drafter `lacks` it.
+// Each of the request's drafters has to be among `able`, those that `can`. `field` asks for it,
+// with its value; any other drafter `lacks` it.
 absl::Status CheckAble(const std::vector<std::string>& able, const std::string& field,
                        absl::string_view lacks, absl::string_view can, const ModelFacts& model,
                        const GenerationRequest& request) {
@@ -162,7 +162,8 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts
   return absl::OkStatus();
 }
 
-// The length policy may choose trees where they are served, and nothing in the request is of chains alone.
+// The length policy may choose trees where they are served, and nothing in the request is of chains
+// alone.
 void LeaveNodesToPolicy(const v1::SpeculationOptions& options, const ModelFacts& model,
                         GenerationRequest& to) {
   const bool by_times = !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto;
@@ -211,7 +212,8 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
   return absl::OkStatus();
 }
 
-// What a drafter thinks of its candidates may end a block only where the text does not depend on them.
+// What a drafter thinks of its candidates may end a block only where the text does not depend on
+// them.
 absl::Status FillMinConfidence(const v1::SpeculationOptions& options, GenerationRequest& to) {
   if (!options.has_draft_min_confidence()) return absl::OkStatus();
   to.draft_min_confidence = options.draft_min_confidence();

@@ -11,8 +11,9 @@
 
 namespace tandem::orchestrator {
 
-// Fills in its part of `to`. INVALID_ARGUMENT names the field. Call it after messages::CheckOptions, and
-// after to.sampling was filled in, because the temperature decides which rule is in force.
+// Fills in its part of `to`. INVALID_ARGUMENT names the field. Call it after
+// messages::CheckOptions, and after to.sampling was filled in, because the temperature decides
+// which rule is in force.
 absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFacts& model,
                              GenerationRequest& to);
 

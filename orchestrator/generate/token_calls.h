@@ -1,4 +1,5 @@
-// Tokenize and Detokenize, for any front: a prompt's ids as Generate would make them, and their text.
+// Tokenize and Detokenize, for any front: a prompt's ids as Generate would make them, and their
+// text.
 //
 // Thread safety: pure functions.
 #pragma once

@@ -23,8 +23,8 @@ inline constexpr size_t kLongRequest = 16384;
 
 // Which work is long: a request above kLongRequest, and each request of a client that has had its
 // share of this second. Many requests of 8 KiB are as much work as one of a megabyte. All clients
-// together have kShortBytes a second, in equal shares: a client that is alone has all of it, and one
-// with little to do waits for nobody's long work.
+// together have kShortBytes a second, in equal shares: a client that is alone has all of it, and
+// one with little to do waits for nobody's long work.
 //
 // Thread-safe.
 class LongWork {

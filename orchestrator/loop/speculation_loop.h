@@ -10,8 +10,9 @@
 //   kNew        Start                              kVerifying (the first round has no draft)
 //   kDrafting   a block, or its deadline           kVerifying
 //   kVerifying  a verdict                          kDrafting, kVerifying, kPaused, kEnded
-//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after close_after, or
-//                                                  as soon as another request waits for a slot
+//   kPaused     the reader (OnDrained)             kDrafting, kVerifying; kParked after
+//                                                  close_after, or as soon as another request waits
+//                                                  for a slot
 //   kParked     the reader; nothing is held at     kDrafting, kVerifying (by replay); kEnded after
 //               the peers meanwhile                abort_after of both
 //   kEnded      nothing                            -

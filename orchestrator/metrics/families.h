@@ -22,8 +22,8 @@ std::vector<prometheus::MetricFamily> Families(const Totals& totals);
 // What clients have not read.
 std::vector<prometheus::MetricFamily> UnreadFamilies(const UnreadCounts& counts);
 
-// The metrics tandem:peer_up and tandem:peer_refused_total of `peers`. An address that comes twice in
-// a role counts once, the first time.
+// The metrics tandem:peer_up and tandem:peer_refused_total of `peers`. An address that comes twice
+// in a role counts once, the first time.
 std::vector<prometheus::MetricFamily> PeerFamilies(absl::Span<const v1::Peer> peers,
                                                    const std::map<RefusalKey, uint64_t>& refusals);
 

@@ -46,8 +46,8 @@ struct Totals {
   std::array<uint64_t, kMaxDraftTokens + 1> chosen_lengths = {};  // rounds by what the policy chose
   uint64_t zero_rounds[kZeroCauses] = {};
   LengthEstimates estimates;  // the policy's last ones
-  // Of requests that allow several drafters. [i]: of drafter_names[i]; [kMaxDrafters]: of all further
-  // names.
+  // Of requests that allow several drafters. [i]: of drafter_names[i]; [kMaxDrafters]: of all
+  // further names.
   std::vector<std::string> drafter_names;
   std::array<DrafterCounts, kMaxDrafters + 1> drafters = {};
   uint64_t target_replays = 0;

@@ -29,9 +29,9 @@ class ChoiceForm {
   // Members with a part of the text (a stream) or all of it.
   virtual std::vector<base::JsonObject::Member> Part(absl::string_view text) const = 0;
   virtual std::vector<base::JsonObject::Member> Whole(absl::string_view text) const = 0;
-  // The log probabilities of these tokens; NaN stands for one that there is not. The token itself is
-  // among the alternatives, where there are any. `offsets`: where each begins in the choice's text;
-  // empty in a form without them.
+  // The log probabilities of these tokens; NaN stands for one that there is not. The token itself
+  // is among the alternatives, where there are any. `offsets`: where each begins in the choice's
+  // text; empty in a form without them.
   virtual base::JsonText Logprobs(const v1::Delta& tokens,
                                   absl::Span<const size_t> offsets) const = 0;
 };

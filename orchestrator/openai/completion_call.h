@@ -1,10 +1,10 @@
 // One request between HTTP and the generator, which has a call for each of its prompts: the
-// generator's replies become an answer, and what the client reads, or that it has gone, becomes known
-// to the generator. If one call fails, the others are cancelled, and the answer is its error.
+// generator's replies become an answer, and what the client reads, or that it has gone, becomes
+// known to the generator. If one call fails, the others are cancelled, and the answer is its error.
 //
 // A stream's head goes out with the first Started, so a request that is refused before has a status
-// of its own. Each reply of a stream is one piece of the answer (http/reply.h): the generator hears of
-// it when its bytes have left. An answer in one piece is kept as it grows, and what is kept has
+// of its own. Each reply of a stream is one piece of the answer (http/reply.h): the generator hears
+// of it when its bytes have left. An answer in one piece is kept as it grows, and what is kept has
 // bounds.
 #pragma once
 

@@ -33,15 +33,15 @@ struct CompletionRequest {
   absl::Duration timeout = absl::InfiniteDuration();  // the deadline, from the arrival
 };
 
-// A JSON object out of a body. INVALID_ARGUMENT: it is none, is nested too deeply, or would take too
-// much memory.
+// A JSON object out of a body. INVALID_ARGUMENT: it is none, is nested too deeply, or would take
+// too much memory.
 absl::StatusOr<base::JsonValue> ParseBody(absl::string_view body);
 
 // Of POST /v1/completions. INVALID_ARGUMENT names the field (error.h).
 absl::StatusOr<CompletionRequest> ParseCompletion(const base::JsonValue& body);
 
-// What all kinds of requests share: the model, the stream, how tokens are drawn, when the text ends,
-// and `tandem`. Errors are kept by `fields`.
+// What all kinds of requests share: the model, the stream, how tokens are drawn, when the text
+// ends, and `tandem`. Errors are kept by `fields`.
 void ReadSharedFields(Fields& fields, CompletionRequest& to);
 // The object `tandem`: what OpenAI's API has no names for.
 void ReadTandemFields(Fields& fields, v1::GenerateRequest& to, absl::Duration& timeout);

@@ -1,5 +1,5 @@
-// The generator's replies as an answer of OpenAI's API: events of a stream, or one object. An answer
-// is to one prompt or to several, each with a request at the generator.
+// The generator's replies as an answer of OpenAI's API: events of a stream, or one object. An
+// answer is to one prompt or to several, each with a request at the generator.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ struct WriterOptions {
   std::function<std::unique_ptr<Detokenizer>(uint32_t prompt)> detokenizer;
 };
 
-// Not thread-safe. The replies of a prompt come in the order in which the generator sent them. Choice
-// `i` is sample `i % samples` of prompt `i / samples`, as OpenAI has it.
+// Not thread-safe. The replies of a prompt come in the order in which the generator sent them.
+// Choice `i` is sample `i % samples` of prompt `i / samples`, as OpenAI has it.
 class CompletionWriter {
  public:
   CompletionWriter(WriterOptions options, std::unique_ptr<ChoiceForm> form);

@@ -1,5 +1,5 @@
-// The members of a JSON object, read by name. The first thing that is wrong is kept, and what nobody
-// has asked for is wrong as well: an option is never ignored in silence.
+// The members of a JSON object, read by name. The first thing that is wrong is kept, and what
+// nobody has asked for is wrong as well: an option is never ignored in silence.
 //
 //   Fields fields(object);
 //   if (auto n = fields.Unsigned("n", 1, 16)) request.set_samples(*n);
@@ -28,7 +28,8 @@ inline constexpr size_t kMaxShownName = 64;
 // Not thread-safe. A member that is null counts as one that is not there.
 class Fields {
  public:
-  // `object` is an object. `prefix`: what its members' names begin with in errors, such as "tandem.".
+  // `object` is an object. `prefix`: what its members' names begin with in errors, such as
+  // "tandem.".
   explicit Fields(const base::JsonValue& object, std::string prefix = "")
       : object_(object), prefix_(std::move(prefix)) {}
 
@@ -50,8 +51,8 @@ class Fields {
 
   // Keeps "NAME " + `what`, unless something was wrong before.
   void Fail(absl::string_view name, absl::string_view what);
-  // As Fail, for a member that is not there: a name that nobody has asked for comes before it, because
-  // it may be a wrong spelling of this one.
+  // As Fail, for a member that is not there: a name that nobody has asked for comes before it,
+  // because it may be a wrong spelling of this one.
   void Missing(absl::string_view name, absl::string_view what);
   void Keep(absl::Status status);
 

@@ -352,7 +352,8 @@ v1::TokenizeReply OpenAiService::Reply(const std::vector<uint32_t>& ids, bool wi
   return reply;
 }
 
-// The body is read in the client's turn here, and the answer to a text is made in its turn at the Generator.
+// The body is read in the client's turn here, and the answer to a text is made in its turn at the
+// Generator.
 void OpenAiService::Tokens(http::Request request, const std::shared_ptr<http::Reply>& reply) {
   const auto refuse = [reply](const absl::Status& status) {
     reply->Respond(ErrorResponse(ToApiError(status)));

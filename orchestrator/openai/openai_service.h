@@ -6,8 +6,8 @@
 //   GET /, /chat.js, /chat.css: the chat page (page/page.h)
 //
 // All but /health, /version and the page want a token where the orchestrator has tokens. Bodies are
-// read and checked on the generator's workers, long ones on those for long prompts, and clients have
-// turns there.
+// read and checked on the generator's workers, long ones on those for long prompts, and clients
+// have turns there.
 #pragma once
 
 #include <atomic>

@@ -7,8 +7,8 @@
 
 namespace tandem::orchestrator {
 
-// Adds what counts in `last` (usage, acceptance, timing) to `sum`: numbers are added up, of times to
-// an event the longest stands, and of an estimate the last one. Its samples are left out.
+// Adds what counts in `last` (usage, acceptance, timing) to `sum`: numbers are added up, of times
+// to an event the longest stands, and of an estimate the last one. Its samples are left out.
 void AddLast(const v1::Last& last, v1::Last& sum);
 
 }  // namespace tandem::orchestrator

@@ -1,5 +1,5 @@
-// Where in a text the tokens of it begin, counted in Unicode characters (code points), as OpenAI and
-// vLLM count.
+// Where in a text the tokens of it begin, counted in Unicode characters (code points), as OpenAI
+// and vLLM count.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class TextOffsets {
  public:
   using NewDetokenizer = std::function<std::unique_ptr<Detokenizer>()>;
 
-  // `detokenizer` makes one that has seen what precedes the text. `begin`: characters that were sent
-  // before it.
+  // `detokenizer` makes one that has seen what precedes the text. `begin`: characters that were
+  // sent before it.
   TextOffsets(const NewDetokenizer& detokenizer, size_t begin)
       : text_(detokenizer()), alone_(detokenizer()), end_(begin) {}
 

@@ -1,5 +1,5 @@
-// POST /tokenize and /detokenize, with the fields and answers of vLLM: their bodies as messages, and
-// the Generator's answers as bodies.
+// POST /tokenize and /detokenize, with the fields and answers of vLLM: their bodies as messages,
+// and the Generator's answers as bodies.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -20,9 +20,9 @@ struct TokenizeBody {
   v1::TokenizeRequest request;               // token_bytes, and what belongs to a text
 };
 
-// {"model", "prompt", "add_special_tokens", "return_token_strs"}, or in place of the second and third
-// "messages", "tools", "add_generation_prompt", "chat_template_kwargs". INVALID_ARGUMENT names the
-// field. NOT_FOUND: another model than `model_name`.
+// {"model", "prompt", "add_special_tokens", "return_token_strs"}, or in place of the second and
+// third "messages", "tools", "add_generation_prompt", "chat_template_kwargs". INVALID_ARGUMENT
+// names the field. NOT_FOUND: another model than `model_name`.
 absl::StatusOr<TokenizeBody> ParseTokenize(const base::JsonValue& body,
                                            absl::string_view model_name);
 // {"count", "max_model_len", "tokens"} and, with token_bytes, "token_strs".

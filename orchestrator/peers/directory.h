@@ -10,8 +10,8 @@
 // - A name stands for its IPv4 addresses, or for its IPv6 addresses if it has no others. So a
 //   machine with one of each is one peer and not two. An address that two entries have is one peer,
 //   under the first entry.
-// - A name stands for 256 addresses at most, for each one takes a connection and memory. Those that are
-//   known already stay, and the log says how many are left out.
+// - A name stands for 256 addresses at most, for each one takes a connection and memory. Those that
+//   are known already stay, and the log says how many are left out.
 // - A lookup that fails or finds no address changes nothing. Name servers fail for a while, and a
 //   headless Service without a ready pod has no address while the old pods may still serve.
 // - A name that has never had an address is looked up again sooner, first after half a second. So

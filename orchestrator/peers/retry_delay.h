@@ -9,9 +9,9 @@
 
 namespace tandem::orchestrator {
 
-// The seed of the jitter of a request's sample. It differs for each request and each sample. Neither
-// the seed of their text nor the id of the request serves, because clients give the same to many
-// requests. `retry_seed`: GenerationRequest's. (FNV-1a, 64 bits.)
+// The seed of the jitter of a request's sample. It differs for each request and each sample.
+// Neither the seed of their text nor the id of the request serves, because clients give the same to
+// many requests. `retry_seed`: GenerationRequest's. (FNV-1a, 64 bits.)
 inline uint64_t RetrySeed(uint64_t retry_seed, uint32_t sample_index) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };

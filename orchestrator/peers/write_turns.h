@@ -22,8 +22,8 @@ class SharedWriter {
   virtual void Flush() = 0;
 };
 
-// While it lives, its thread gives out the answers of one message: what they lead to is written at its
-// end. One within another does nothing.
+// While it lives, its thread gives out the answers of one message: what they lead to is written at
+// its end. One within another does nothing.
 class Delivery {
  public:
   Delivery() {
@@ -55,8 +55,8 @@ class Delivery {
 // Not thread-safe: guarded by its writer's lock.
 class WriteTurns {
  public:
-  // Whether the next message is to be given to the sink now, made of `waiting` requests. It counts as
-  // under way then.
+  // Whether the next message is to be given to the sink now, made of `waiting` requests. It counts
+  // as under way then.
   bool Take(size_t waiting, std::shared_ptr<SharedWriter> writer) {
     if (under_way_ || waiting == 0) return false;
     if (waiting < kMaxHeld && Delivery::Holds(std::move(writer))) return false;

@@ -13,7 +13,8 @@ FailureCause CauseOf(absl::StatusCode code) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAborted:  // it did not read for --reader-patience
       return FailureCause::kClient;
-    // Neither may page anybody: a client can send too much, and set a deadline that no service meets.
+    // Neither may page anybody: a client can send too much, and set a deadline that no service
+    // meets.
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kDeadlineExceeded:
       return FailureCause::kLoad;

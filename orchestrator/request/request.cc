@@ -4,8 +4,8 @@
 
 namespace tandem::orchestrator {
 
-// Greedy says that the draft's own temperature is 0, too. A draft that samples all the same has to send its q;
-// the target needs none to compare with its most likely token.
+// Greedy says that the draft's own temperature is 0, too. A draft that samples all the same has to
+// send its q; the target needs none to compare with its most likely token.
 acceptance::Rule GenerationRequest::draft_rule() const {
   const bool samples = rule == acceptance::Rule::kGreedy && draft_temperature.value_or(0) > 0;
   return samples ? acceptance::Rule::kSpeculative : rule;

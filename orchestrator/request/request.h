@@ -57,18 +57,19 @@ struct GenerationRequest {
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   LengthMode length_mode = LengthMode::kHeuristic;  // where draft_tokens is absent
   uint32_t draft_nodes = 0;  // candidates of a tree at most, to kMaxTreeNodes; 0: chains
-  // The length policy decides for each round whether it has a tree, where target and draft serve trees.
+  // The length policy decides for each round whether it has a tree, where target and draft serve
+  // trees.
   bool auto_nodes = false;  // only with `auto`, and draft_nodes above 0
   // Ends chains (generation.proto, SpeculationOptions); absent: the length policy's.
   std::optional<double> draft_min_confidence;
-  // Outcomes of a block for which the draft prepares the next one: 0 to kMaxOutcomes. Chains alone, under rules greedy
-  // and coupled alone.
+  // Outcomes of a block for which the draft prepares the next one: 0 to kMaxOutcomes. Chains alone,
+  // under rules greedy and coupled alone.
   uint32_t prepare = 0;
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody
   std::vector<std::string> ignored;  // fields that the client set and that are not known here
   std::string drafter;               // empty: the draft service's default, or `drafters`
-  // Those among which a chooser chooses (draft/choice): none, or 2 to kMaxDrafters. Then `drafter` is
-  // empty.
+  // Those among which a chooser chooses (draft/choice): none, or 2 to kMaxDrafters. Then `drafter`
+  // is empty.
   std::vector<std::string> drafters;
   Proposal proposal = Proposal::kDefault;
   std::optional<double> draft_temperature;  // of the draft's q; absent: the request's
@@ -80,8 +81,8 @@ struct GenerationRequest {
 
   // The rule that the draft is told.
   acceptance::Rule draft_rule() const;
-  // Whether the draft may shape its blocks by what it computed: trees, and chains that end by confidence. The
-  // draft refuses both under a rule whose candidates are drawn from a q.
+  // Whether the draft may shape its blocks by what it computed: trees, and chains that end by
+  // confidence. The draft refuses both under a rule whose candidates are drawn from a q.
   bool shapes_blocks() const;
 };
 
@@ -151,8 +152,8 @@ inline constexpr int kPlainCauses = 9;
 
 const char* Name(PlainCause cause);
 
-// What blocks that the draft prepared in advance were to a round (draft/prepared_blocks.h). The names are part of
-// the interface (generation.proto, RoundRecord).
+// What blocks that the draft prepared in advance were to a round (draft/prepared_blocks.h). The
+// names are part of the interface (generation.proto, RoundRecord).
 enum class PreparedUse : uint8_t {
   kNone,  // the draft was not to prepare any for it
   kHit,   // the round has one

@@ -31,8 +31,8 @@ class RoundObserver {
   // The block does not come at once. It has been waited for since the round began.
   virtual void OnDraftAwaited(concurrency::Instant /*at*/) {}
   // An Advance for up to so many draft tokens goes out to `draft`, an address. This comes before
-  // OnDraftAwaited, or after it if the draft had to be opened first. Returns the context that travels
-  // with the Advance, as OnSubmitted does.
+  // OnDraftAwaited, or after it if the draft had to be opened first. Returns the context that
+  // travels with the Advance, as OnSubmitted does.
   virtual std::optional<telemetry::SpanContext> OnProposing(uint32_t /*max_draft_tokens*/,
                                                             absl::string_view /*draft*/) {
     return std::nullopt;

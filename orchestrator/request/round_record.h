@@ -50,12 +50,14 @@ struct RoundRecord {
 
   // How many candidates could be accepted: those of the longest path.
   uint32_t length() const { return tree ? draft_depth : draft_tokens; }
-  // Whether it went without a draft because that was not there or did not fit: it says nothing of what a block brings.
+  // Whether it went without a draft because that was not there or did not fit: it says nothing of
+  // what a block brings.
   bool DraftFailed() const {
     return cause == PlainCause::kDraftLost || cause == PlainCause::kDraftRefused ||
            cause == PlainCause::kDraftInvalid || cause == PlainCause::kDraftStale;
   }
-  // Its whole time but for prefill, which comes in bursts and says nothing of how the round was drafted. At least 0.
+  // Its whole time but for prefill, which comes in bursts and says nothing of how the round was
+  // drafted. At least 0.
   absl::Duration without_prefill() const {
     return std::max(decided - began - prefill, absl::ZeroDuration());
   }

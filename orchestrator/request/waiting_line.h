@@ -24,8 +24,8 @@ class WaitingLine {
   void Join(uint64_t number, uint32_t priority, const std::string& client) {
     if (Enter(number, priority, client)) turns_[priority].Join(client, number);
   }
-  // After Leave with `had_turn`, for a turn that brought nothing: the client's turn is the next. Does
-  // nothing either for a number that is in line.
+  // After Leave with `had_turn`, for a turn that brought nothing: the client's turn is the next.
+  // Does nothing either for a number that is in line.
   void JoinAgain(uint64_t number, uint32_t priority, const std::string& client) {
     if (Enter(number, priority, client)) turns_[priority].JoinAgain(client, number);
   }
@@ -55,8 +55,8 @@ class WaitingLine {
     }
     return all;
   }
-  // Which number gives way where the line is full and another one comes: one of the lowest priority,
-  // of the client that has the most there. Empty: the one that comes.
+  // Which number gives way where the line is full and another one comes: one of the lowest
+  // priority, of the client that has the most there. Empty: the one that comes.
   std::optional<uint64_t> GivesWayTo(uint32_t priority, const std::string& client) const {
     if (empty() || turns_.rbegin()->first > priority) return std::nullopt;
     return turns_.rbegin()->second.GivesWayTo(client);

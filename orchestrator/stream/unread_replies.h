@@ -97,8 +97,8 @@ class UnreadCall {
   UnreadCall& operator=(const UnreadCall&) = delete;
 
   // `tell` is called at most once, when all calls hold too much and this one the most. It is called
-  // on any thread, with no lock held, maybe inside Add of this call or of another one, and maybe when
-  // this object is just gone.
+  // on any thread, with no lock held, maybe inside Add of this call or of another one, and maybe
+  // when this object is just gone.
   void WhenOver(std::function<void(absl::Status)> tell);
 
   void Add(size_t bytes);

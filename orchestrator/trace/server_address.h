@@ -6,8 +6,8 @@
 
 namespace tandem::orchestrator {
 
-// `server` is HOST:PORT or HOST, perhaps as a client wrote it. What cannot be an address is left out:
-// spans take no bytes that are not text, and no long ones.
+// `server` is HOST:PORT or HOST, perhaps as a client wrote it. What cannot be an address is left
+// out: spans take no bytes that are not text, and no long ones.
 void SetServer(absl::string_view server, telemetry::Span& span);
 
 }  // namespace tandem::orchestrator

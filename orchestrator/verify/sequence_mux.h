@@ -1,9 +1,9 @@
 // The sequences on one Verify stream: it decides which Steps go out together, and finds the
 // sequence of each verdict.
 //
-// When a Batch goes out is said by peers/write_turns.h. A verdict finds its request by its sequence. A
-// stream that is opened in place of a broken one has a mux of its own, so nothing of one stream is
-// ever taken for the other's.
+// When a Batch goes out is said by peers/write_turns.h. A verdict finds its request by its
+// sequence. A stream that is opened in place of a broken one has a mux of its own, so nothing of
+// one stream is ever taken for the other's.
 //
 //   state      meaning                                     takes sequences   sends Steps
 //   kGreeting  Hello sent; the Welcome is to come          no                no

@@ -28,10 +28,11 @@ class StepWatchdog {
   // A good verdict came, so the targets work.
   void Reset() { strikes_ = 0; }
 
-  // The time for a Step that should take `expected`, at a target that has answered `answers` Steps since its
-  // start. The first passes of a process are slow in ways that nobody foresees, so the least time is
-  // kFirstFactor times watchdog_min at first, and falls with each answer. It doubles with every lost Step in a
-  // row, so that one gets through at last if Steps are lost because they are slow.
+  // The time for a Step that should take `expected`, at a target that has answered `answers` Steps
+  // since its start. The first passes of a process are slow in ways that nobody foresees, so the
+  // least time is kFirstFactor times watchdog_min at first, and falls with each answer. It doubles
+  // with every lost Step in a row, so that one gets through at last if Steps are lost because they
+  // are slow.
   absl::Duration Limit(absl::Duration expected, uint64_t answers) const {
     const double first = std::max(1.0, kFirstFactor / static_cast<double>(1 + answers));
     return std::max(options_.watchdog_min * first, expected * options_.watchdog_factor) *

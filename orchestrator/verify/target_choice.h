@@ -69,8 +69,8 @@ class TargetChoice {
   void LeaveForFault(absl::string_view fault, LeaveCause cause);
   // The target's stream is gone.
   void LeaveLost();
-  // The target had no slot or no room for the Step that was sent at `sent`. `retry_after` is what it
-  // asked for, `reason` what it said.
+  // The target had no slot or no room for the Step that was sent at `sent`. `retry_after` is what
+  // it asked for, `reason` what it said.
   void LeaveForSlot(concurrency::Instant sent, absl::Duration retry_after, std::string reason);
   // Leaves the target, for good or for a while. It waits for nothing any more, and trouble is
   // forgotten.

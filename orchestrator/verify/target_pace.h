@@ -57,9 +57,9 @@ class TargetPace {
   void Good() { good_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
 
-  // A new stream began, and its target says what passes take; a curve that is not sorted or too long
-  // is ignored. What older streams reported holds no more. `process` names the target's process: one that is
-  // new has answered nothing yet.
+  // A new stream began, and its target says what passes take; a curve that is not sorted or too
+  // long is ignored. What older streams reported holds no more. `process` names the target's
+  // process: one that is new has answered nothing yet.
   void StreamBegan(const std::string& process, std::vector<CostPoint> curve);
 
   // Steps that the target's process has answered with a verdict.
@@ -68,8 +68,8 @@ class TargetPace {
   // The time of a round with its queueing; zero while it is unknown.
   absl::Duration Round() const;
 
-  // The time of one pass of `rows` by the reported curve; zero without a curve. Beyond its last point
-  // the time of a row is that point's.
+  // The time of one pass of `rows` by the reported curve; zero without a curve. Beyond its last
+  // point the time of a row is that point's.
   absl::Duration PassTime(uint32_t rows) const;
 
   // As last reported; with 0 sequences before.

@@ -63,8 +63,8 @@ class TargetPool final : public TargetListener, public std::enable_shared_from_t
   void Stop();
 
   // `events` is called on any thread and hands over to the request's strand. Sessions are ordered
-  // by when they were made, which is the order of their requests' arrival; of one priority, clients have
-  // turns.
+  // by when they were made, which is the order of their requests' arrival; of one priority, clients
+  // have turns.
   std::unique_ptr<VerifySession> NewSession(std::shared_ptr<VerifyEvents> events,
                                             SessionNeeds needs);
 

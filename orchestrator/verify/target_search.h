@@ -7,9 +7,9 @@
 // - has the shorter queue of two drawn at random (peers/chooser.h): rows that it reported as
 //   waiting and our rows sent since, then our sequences there.
 //
-// Only targets of the session's model are considered that can hold its text at all. A target that is
-// leaving, draining or ejected is taken only if there is no other: a full target is worth waiting
-// for. A session that finds a slot but no room waits for the room of one target.
+// Only targets of the session's model are considered that can hold its text at all. A target that
+// is leaving, draining or ejected is taken only if there is no other: a full target is worth
+// waiting for. A session that finds a slot but no room waits for the room of one target.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,8 @@ class Verification {
   uint32_t max_nodes() const { return choice_.max_nodes(); }  // of a tree; 0: it takes chains alone
   // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
-  // The time of a pass of `rows` at the present target, by its cost curve; zero while it is unknown.
+  // The time of a pass of `rows` at the present target, by its cost curve; zero while it is
+  // unknown.
   absl::Duration PassTime(uint32_t rows) const;
   // What its target decodes, for all streams; with 0 sequences where that is not known.
   DecodingLoad Decoding() const;

@@ -117,8 +117,8 @@ void VerifyClient::Close(const std::string& reason) {
     if (mux_ != nullptr) mux_->End();
   }
   if (sink == nullptr) return;
-  // In order, so that the target keeps nothing for it to come back. A target that does not answer is
-  // not waited for.
+  // In order, so that the target keeps nothing for it to come back. A target that does not answer
+  // is not waited for.
   sink->Close(absl::OkStatus());
   timers_.After(kOrderlyEnd, [sink, reason] { sink->Close(absl::CancelledError(reason)); });
 }

@@ -41,9 +41,9 @@ class Answers {
   // STATUS_OK; nothing of the Step is left to compute.
   void Complete(Work& work, const PartResult& result);
 
-  // Sends the verdicts that were made, in messages of a bounded size. Each has a report. A stream that is owed
-  // verdicts and has heard nothing for kQuiet gets a report alone: the device works, for others or on a long
-  // prompt.
+  // Sends the verdicts that were made, in messages of a bounded size. Each has a report. A stream
+  // that is owed verdicts and has heard nothing for kQuiet gets a report alone: the device works,
+  // for others or on a long prompt.
   void Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for);
 
  private:

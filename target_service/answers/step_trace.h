@@ -20,8 +20,8 @@ namespace tandem::target_service {
 // Thread safety: the device's thread alone.
 class StepTrace final : public PassObserver {
  public:
-  // Neither is owned. `tracer` null: nothing is traced. `clock`: the device's. `model_name`: what the
-  // model is called; may be empty.
+  // Neither is owned. `tracer` null: nothing is traced. `clock`: the device's. `model_name`: what
+  // the model is called; may be empty.
   StepTrace(telemetry::Tracer* tracer, const concurrency::Clock& clock, std::string model_name)
       : tracer_(tracer), clock_(clock), model_name_(std::move(model_name)) {}
 

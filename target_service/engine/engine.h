@@ -56,7 +56,8 @@ struct EngineInfo {
   // its own.
   std::vector<int> row_buckets;
 
-  // Faster ways of computing that failed the device's self-check, so that slower ones serve: "spans-graphs".
+  // Faster ways of computing that failed the device's self-check, so that slower ones serve:
+  // "spans-graphs".
   std::vector<std::string> switched_off;
 
   // Passes that may be launched and not awaited; at least 1. With 2 the device computes one while
@@ -98,7 +99,8 @@ struct PassPart {
   // committed, and there is more.
   //
   // A tree (block->parents is not empty; only where EngineInfo::trees) is judged by a rule that has
-  // trees. After the pass the sequence holds the committed tokens and those of the path that stands.
+  // trees. After the pass the sequence holds the committed tokens and those of the path that
+  // stands.
   const speculation::CandidateTree* block = nullptr;
 
   // The log probability of prompt_targets[i] after tokens[i] is wanted; tokens are committed as
@@ -165,9 +167,9 @@ class Engine {
   virtual absl::Status DeviceStatus() { return absl::OkStatus(); }
 
   // Runs a pass of scratch sequences that asks for the logits of all its rows, as verification
-  // does. Weights that passes read from a file are read from the disk (LanguageModel::DropPages), so
-  // that the time is what a pass takes at worst. No pass is in flight. An engine that must warm up
-  // does so here.
+  // does. Weights that passes read from a file are read from the disk (LanguageModel::DropPages),
+  // so that the time is what a pass takes at worst. No pass is in flight. An engine that must warm
+  // up does so here.
   virtual absl::StatusOr<ProbedPass> Probe(int rows) = 0;
 };
 

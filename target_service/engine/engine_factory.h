@@ -22,8 +22,8 @@ struct EngineOptions {
   double gpu_memory_utilization = 0.9;
   // Its number among those that CUDA shows; engines on a processor ignore it.
   int card = 0;
-  // Of the tokenizer. It may have more ids than the model, or fewer: the lower number counts. 0: the
-  // model's.
+  // Of the tokenizer. It may have more ids than the model, or fewer: the lower number counts. 0:
+  // the model's.
   uint32_t vocabulary_size = 0;
   const concurrency::Clock* clock = nullptr;  // not owned; null: the steady clock
 
@@ -39,15 +39,15 @@ struct SelfCheck {
   std::string text;  // for people: what was checked, with its outcome
 };
 
-// Errors name the model's or the device's fault; what the flags of EngineOptions cannot mean for this
-// engine is INVALID_ARGUMENT.
+// Errors name the model's or the device's fault; what the flags of EngineOptions cannot mean for
+// this engine is INVALID_ARGUMENT.
 struct EngineFactory {
   std::string name;      // as --device has it
   std::string summary;   // in that flag's help
   bool on_card = false;  // --device takes NAME:N, too: EngineOptions::card
   std::function<absl::StatusOr<std::unique_ptr<Engine>>(const EngineOptions& options)> open;
-  // All that `open` checks before it reads weights, which takes milliseconds. Returns the bytes of this
-  // process that the engine will take. Errors as open's.
+  // All that `open` checks before it reads weights, which takes milliseconds. Returns the bytes of
+  // this process that the engine will take. Errors as open's.
   std::function<absl::StatusOr<int64_t>(const EngineOptions& options)> check;
   // For --check-device; empty: it has none. An error: it could not be made.
   std::function<absl::StatusOr<SelfCheck>(const EngineOptions& options)> self_check;

@@ -35,8 +35,9 @@ struct Judgement {
 // Rows first_row … first_row + K of `logits` follow the last of `committed` tokens and each
 // candidate of `block`. `history`: the committed tokens where settings.sampling.looks_back(),
 // else null; the candidates on the path to a row are in it while that row's p is made, and taken
-// back after it. A tree's rule has trees. `vocabulary_size`: ids at and above it have p = 0. INTERNAL when a row is no
-// distribution (a NaN or an infinity in the model's output): nothing can be drawn from it.
+// back after it. A tree's rule has trees. `vocabulary_size`: ids at and above it have p = 0.
+// INTERNAL when a row is no distribution (a NaN or an infinity in the model's output): nothing can
+// be drawn from it.
 //
 // Rule lenient at temperature 0 judges by p at temperature 1 (acceptance::JudgeInput::greedy), and
 // that is then the p of processed log probabilities.

@@ -33,8 +33,8 @@ class LoadReports {
 
   // Makes what Latest gives.
   void Publish() TANDEM_EXCLUDES(mutex_);
-  // From any thread. With the whole cost curve; free_slots and free_tokens: of anybody; the times as
-  // of now.
+  // From any thread. With the whole cost curve; free_slots and free_tokens: of anybody; the times
+  // as of now.
   v1::Load Latest() const TANDEM_EXCLUDES(mutex_);
 
  private:

@@ -63,8 +63,8 @@ struct PassLimits {
   std::vector<int> row_buckets;  // EngineInfo::row_buckets
 };
 
-// Draft tokens per round, a moving average over some rounds of each of `sequences`. What a target says of it
-// (Decoding, describe.proto) is where orchestrators meet.
+// Draft tokens per round, a moving average over some rounds of each of `sequences`. What a target
+// says of it (Decoding, describe.proto) is where orchestrators meet.
 inline void AverageDraftTokens(size_t draft_tokens, uint32_t sequences, double& average) {
   constexpr double kWeight = 0.25;  // of a round, where one sequence is decoded
   average += kWeight / std::max(sequences, 1u) * (static_cast<double>(draft_tokens) - average);

@@ -39,7 +39,8 @@ PassPart MakePart(const Work& work, int rows) {
   return part;
 }
 
-// What the sequence holds after the next `rows` rows of a Step. `path`: of a tree, which nodes stand.
+// What the sequence holds after the next `rows` rows of a Step. `path`: of a tree, which nodes
+// stand.
 void Hold(Work& work, size_t rows, absl::Span<const uint32_t> path) {
   const auto tokens = absl::MakeConstSpan(work.plan.tokens).subspan(work.done, rows);
   speculation::HeldPrefix& held = work.plan.sequence->held;

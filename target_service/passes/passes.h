@@ -45,15 +45,16 @@ class Passes {
   // What waits is held up for a moment (gathering.h).
   bool Gathers() const;
 
-  // What the last pass took for prompts and replays from `arrived` on. For work that arrived during that
-  // pass and is taken in behind it; each pass counts it for the work that waits by then.
+  // What the last pass took for prompts and replays from `arrived` on. For work that arrived during
+  // that pass and is taken in behind it; each pass counts it for the work that waits by then.
   absl::Duration PrefillSince(concurrency::Instant arrived) const;
 
   // Not OK: the engine's device is lost, and no pass will succeed.
   const absl::Status& device_status() const { return device_status_; }
 
   const scheduling::CostCurve& curve() const { return curve_; }
-  // Of the next pass of rounds: the rows that it aims at, and the rounds that it takes however many rows they have.
+  // Of the next pass of rounds: the rows that it aims at, and the rounds that it takes however many
+  // rows they have.
   int RowsAimedAt() const { return policy_.RowsAimedAt(curve_, Compete()); }
   int MinRounds() const { return PassPolicy::MinRounds(Compete()); }
   // Draft tokens per round, a moving average.

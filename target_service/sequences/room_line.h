@@ -1,7 +1,7 @@
 // For whom room in the pool is kept. A sequence that was refused for want of room waits as long as
-// its client asks again, and whoever comes after it leaves it its room. So a long sequence is served
-// though short ones come all the time. Nobody's running sequences are ended: it is served once those
-// that run have ended.
+// its client asks again, and whoever comes after it leaves it its room. So a long sequence is
+// served though short ones come all the time. Nobody's running sequences are ended: it is served
+// once those that run have ended.
 //
 // Who comes first:
 //

@@ -1,7 +1,7 @@
 // Who may take one more slot. Whoever comes first takes what is free, until some stream was refused
-// for want of it: then a stream that holds its fair share or more opens none that another one, below
-// its share, waits for, so that what is given back goes to that one. Nobody's running sequences are
-// ended.
+// for want of it: then a stream that holds its fair share or more opens none that another one,
+// below its share, waits for, so that what is given back goes to that one. Nobody's running
+// sequences are ended.
 //
 // A fair share is all slots over the streams that hold some or want some. A sequence has to have
 // room in the pool, too (room_line.h).

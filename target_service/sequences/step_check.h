@@ -37,9 +37,10 @@ struct CheckedStep {
   internal::v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
   bool more = false;
   bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
-  // A chain of any ids: those outside the vocabulary have p = 0. Or a tree of ids in the vocabulary,
-  // without q; whether the sequence may have one is not checked. Where a q was no distribution that
-  // its candidate can have been drawn from, it is empty now, so that the candidate is one-hot.
+  // A chain of any ids: those outside the vocabulary have p = 0. Or a tree of ids in the
+  // vocabulary, without q; whether the sequence may have one is not checked. Where a q was no
+  // distribution that its candidate can have been drawn from, it is empty now, so that the
+  // candidate is one-hot.
   speculation::CandidateTree block;
   uint32_t one_hot_candidates = 0;                      // whose q was emptied
   absl::Duration remaining = absl::InfiniteDuration();  // from its arrival

@@ -1,4 +1,5 @@
-"""The commands of `tandem` on the demo pair, as their users call them: in a terminal, and in pipes."""
+"""The commands of `tandem` on the demo pair, as their users call them: in a terminal, and in
+pipes."""
 
 import json
 import os
@@ -26,7 +27,8 @@ def without_colors(text):
 
 
 class Terminal:
-    """A command in a terminal of its own. Standard error goes there, too, or to the file `errors`."""
+    """A command in a terminal of its own. Standard error goes there, too, or to the file
+    `errors`."""
 
     def __init__(self, words, errors=None, **environment):
         self.pid, self.side = pty.fork()
@@ -92,7 +94,8 @@ class Commands(unittest.TestCase):
     # ---- chat ----
 
     def test_a_conversation_from_a_pipe(self):
-        """By the demo's template an answer goes on where the message ends, and messages are paragraphs."""
+        """By the demo's template an answer goes on where the message ends, and messages are
+        paragraphs."""
         one = self.continuation("The city was")
         two = self.continuation(f"The city was{one}\n\nThe sea")
         done = self.chat("The city was\n\nThe sea\n", "--draft-tokens=4")
@@ -318,7 +321,8 @@ class Commands(unittest.TestCase):
     def test_completion_asks_the_program(self):
         for shell in ("bash", "zsh", "fish"):
             with self.subTest(shell):
-                whole = "--color=" if shell == "fish" else ""  # the others complete what follows the '='
+                # The others complete what follows the '='
+                whole = "--color=" if shell == "fish" else ""
                 self.assertEqual(self.complete("tandem ge", shell), ["generate"])
                 self.assertEqual(self.complete("tandem generate --max-t", shell), ["--max-tokens="])
                 self.assertEqual(self.complete("tandem generate --color=a", shell), [whole + "always", whole + "auto"])

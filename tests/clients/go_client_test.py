@@ -1,4 +1,5 @@
-"""The Go example, built as its users build it, and ghz: other implementations of gRPC against the services.
+"""The Go example, built as its users build it, and ghz: other implementations of gRPC against the
+services.
 
 Go's modules come from the module proxy, once a user.
 """
@@ -55,7 +56,8 @@ class OtherClients(unittest.TestCase):
             run([go, "build", "-o", "stream", "."], folder, **environment)
             output = run(["./stream", self.address], folder)
         there = self.served.grpc(f"--prompt={PROMPT}", "--max-tokens=60", "--seed=7", "--temperature=0.8",
-                                 "--draft-tokens=3")  # the policy may say 0, and the text is the same
+                                 # The policy may say 0, and the text is the same.
+                                 "--draft-tokens=3")
         self.assertTrue(output.startswith(f"{there['text']}\n\n"), output)
         record = there["speculation"]
         self.assertRegex(output, r"\n\d+ of \d+ draft tokens accepted\n$")

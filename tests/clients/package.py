@@ -1,4 +1,5 @@
-"""Builds the Python client as its users get it, and makes it importable: of the source distribution alone.
+"""Builds the Python client as its users get it, and makes it importable: of the source distribution
+alone.
 
 Skips the whole test where scripts/setup has not put the packages that this needs.
 """

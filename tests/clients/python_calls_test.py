@@ -1,4 +1,5 @@
-"""The Python package: what is in it, and what the client makes of an orchestrator's good and bad days."""
+"""The Python package: what is in it, and what the client makes of an orchestrator's good and bad
+days."""
 
 import asyncio
 import ctypes
@@ -113,7 +114,8 @@ class RequestTest(unittest.TestCase):
             add_generation_prompt=False))
 
     def test_messages_of_the_openai_package_are_those_of_its_dictionaries(self):
-        """Objects with model_dump, at any level; members that are None; contents in parts; calls in pieces."""
+        """Objects with model_dump, at any level; members that are None; contents in parts; calls in
+        pieces."""
         class Dumped:
             def __init__(self, **members):
                 self.members = members
@@ -518,10 +520,12 @@ class EndsTest(unittest.TestCase):
 
 class ProcessTest(unittest.TestCase):
     forks = []
-    on_fork = ctypes.CFUNCTYPE(None)(lambda: ProcessTest.forks.append(1))  # kept: it is registered for good
+    # Kept: it is registered for good
+    on_fork = ctypes.CFUNCTYPE(None)(lambda: ProcessTest.forks.append(1))
 
     def test_programs_beside_a_client_start_without_a_fork(self):
-        """A fork runs gRPC's handlers, which end the child now and then before it becomes the program."""
+        """A fork runs gRPC's handlers, which end the child now and then before it becomes the
+        program."""
         # Where gRPC's handlers are: beneath Python's os.register_at_fork.
         getattr(ctypes.CDLL(None), "__register_atfork")(self.on_fork, None, None, None)
         with ScriptedOrchestrator(speaks()) as service, Client(service.address) as client:

@@ -141,7 +141,8 @@ class ServicesTest(unittest.TestCase):
         self.assertGreater(more.usage.prompt_tokens, result.usage.prompt_tokens)
 
     def test_answers_and_parts_make_the_ids_that_they_make_over_http(self):
-        """The messages as the openai package sends them, and the same list with its objects to this client."""
+        """The messages as the openai package sends them, and the same list with its objects to this
+        client."""
         openai = openai_package()
         parts = {"role": "user", "content": [{"type": "text", "text": "Where was"}, {"type": "text", "text": "it?"}]}
         with openai.OpenAI(base_url=self.served.url("/v1"), api_key="none", max_retries=0) as http:
@@ -159,7 +160,8 @@ class ServicesTest(unittest.TestCase):
                                  self.served.post("/tokenize", {"messages": plain})[1]["tokens"])
 
     def check_freed(self, leave):
-        """Whoever leaves in mid-stream frees its sequences: only the rounds follow that pass until the news arrives."""
+        """Whoever leaves in mid-stream frees its sequences: only the rounds follow that pass until
+        the news arrives."""
         leave()
         before = self.served.metric("tandem:rounds_total")
         eventually(self.served.check_idle)

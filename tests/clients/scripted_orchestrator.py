@@ -1,4 +1,5 @@
-"""An orchestrator that says what a test wants, and breaks off where a test wants. Import it after package.py."""
+"""An orchestrator that says what a test wants, and breaks off where a test wants. Import it after
+package.py."""
 
 import concurrent.futures
 import threading
@@ -46,7 +47,8 @@ def last(ends):
 
 
 def speaks(before=None, code=grpc.StatusCode.UNAVAILABLE, model=MODEL, pair=2):
-    """Texts in deltas of `pair` ids, of all samples in turn; it ends with `code` after `before` deltas."""
+    """Texts in deltas of `pair` ids, of all samples in turn; it ends with `code` after `before`
+    deltas."""
     def call(request, context):
         yield started(request, model)
         count = max(1, request.samples)
@@ -82,7 +84,8 @@ def says(*replies, then=None):
 
 
 class ScriptedOrchestrator(generation_pb2_grpc.GenerationServicer):
-    """Each call is answered by the next of `calls`; the last one answers all that follow. A context manager."""
+    """Each call is answered by the next of `calls`; the last one answers all that follow. A context
+    manager."""
 
     def __init__(self, *calls):
         self.calls = list(calls)

@@ -1,10 +1,12 @@
-"""What must hold between Dockerfile, .dockerignore, compose.yaml, scripts/images, k8s/ and CMake: the same images, ports, flags."""
+"""What must hold between Dockerfile, .dockerignore, compose.yaml, scripts/images, k8s/ and CMake:
+the same images, ports, flags."""
 
 import pathlib
 import re
 import sys
 
-sys.path.append("/usr/lib/python3/dist-packages")  # Debian's python3-yaml, whichever Python runs this
+# Debian's python3-yaml, whichever Python runs this
+sys.path.append("/usr/lib/python3/dist-packages")
 import yaml  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -127,7 +129,8 @@ def complaints_of_dockerfile(files):
 
 
 def complaints_of_libtorch(files, known):
-    """The images for cards have it, at the place that its library was built for; its wheels are pinned."""
+    """The images for cards have it, at the place that its library was built for; its wheels are
+    pinned."""
     for name, stage in known.items():
         if name.startswith("tandem") and any("libtorch" in rest for _, rest in stage.steps) != (name in CUDA):
             yield f"Dockerfile: {name} should {'' if name in CUDA else 'not '}have LibTorch"
@@ -241,7 +244,8 @@ def complaints_of_service(files, services, names, name):
 
 
 def complaints_of_watchers(files, services, names):
-    """Prometheus' and Grafana's files are those of the cluster: their names must be known here, too."""
+    """Prometheus' and Grafana's files are those of the cluster: their names must be known here,
+    too."""
     inside = mounts(services["tandem-prometheus"])
     config = yaml.safe_load(files[inside["/etc/prometheus/prometheus.yml"]])
     for rules in config["rule_files"]:

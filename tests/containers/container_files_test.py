@@ -1,4 +1,5 @@
-"""Dockerfile and compose.yaml agree with each other, with k8s/ and with the binaries. No container is started."""
+"""Dockerfile and compose.yaml agree with each other, with k8s/ and with the binaries. No container
+is started."""
 
 import os
 import pathlib

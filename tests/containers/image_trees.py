@@ -1,8 +1,9 @@
-"""The trees that `scripts/images --trees` leaves, and processes in them as a container engine starts them.
+"""The trees that `scripts/images --trees` leaves, and processes in them as a container engine
+starts them.
 
-A process is the first of its PID namespace, its root is read-only, it runs as the image's user without capabilities or new
-privileges. All share one network of their own, where the services' names are 127.0.0.1.
-"""
+A process is the first of its PID namespace, its root is read-only, it runs as the image's user
+without capabilities or new privileges. All share one network of their own, where the services'
+names are 127.0.0.1. """
 
 import ctypes
 import fcntl
@@ -36,7 +37,8 @@ def skip(why):
 
 
 def build():
-    """The real Dockerfile, by buildah; its output goes where this test's goes. Minutes to an hour."""
+    """The real Dockerfile, by buildah; its output goes where this test's goes. Minutes to an
+    hour."""
     if os.geteuid() != 0:
         skip("root is needed to build trees and to change the root of a process")
     for program in ("buildah", "debootstrap", "unshare", "setpriv", "readelf"):
@@ -74,7 +76,8 @@ def own_network():
 
 
 class Container:
-    """A command in an image's tree. mounts: {path inside: path here}, read-only but for those in writable."""
+    """A command in an image's tree. mounts: {path inside: path here}, read-only but for those in
+    writable."""
 
     def __init__(self, image, arguments=None, command=None, mounts=None, writable=()):
         self.image = image

@@ -1,7 +1,7 @@
 """The images of Dockerfile, built: what is in them, what is not, and whether they serve a request.
 
-Where there is no docker: `scripts/images --trees` builds them by buildah. Needs root; the first run takes up to an hour.
-"""
+Where there is no docker: `scripts/images --trees` builds them by buildah. Needs root; the first run
+takes up to an hour. """
 
 import filecmp
 import json
@@ -18,7 +18,8 @@ import yaml
 from container_files import ROOT, SERVICES
 from image_trees import IMAGES, Container, config, files, run, tree, until
 
-# Names of what must not be there: compilers and what belongs to them, other languages, what downloads.
+# Names of what must not be there: compilers and what belongs to them, other languages, what
+# downloads.
 TOOLS = re.compile(r"(x86_64-linux-gnu-)?(gcc|g\+\+|cc|c\+\+|cpp|clang|clang\+\+|ld|gold|as|ar|strip)(-[\d.]+)?"
                    r"|ld\.(bfd|gold)|cc1(plus)?|collect2|make|cmake|ninja|ccache|cargo|rustc|go|python3?[\d.]*|pip3?|curl|wget|git")
 LIBTORCH = re.compile(r"lib(torch|c10|gomp|cudart|shm)\w*\.so")
@@ -95,7 +96,8 @@ class ContentsTest(unittest.TestCase):
 
 
 class ServingTest(unittest.TestCase):
-    """The services as compose.yaml starts them: its flags, its mounts, its way of asking for their health."""
+    """The services as compose.yaml starts them: its flags, its mounts, its way of asking for their
+    health."""
 
     @classmethod
     def setUpClass(cls):
@@ -129,7 +131,8 @@ class ServingTest(unittest.TestCase):
         return run(name, *[text(word.replace("$$", "$")) for word in test[1:]])[0] == 0
 
     def test_a_request(self):
-        for name, folder in self.models.items():  # what the init containers of k8s/overlays/cpu-only do
+        # What the init containers of k8s/overlays/cpu-only do
+        for name, folder in self.models.items():
             status, text = run("tandem-demo-models", "cp", "-r", f"/models/{name}/.", "/model/", mounts={"/model": folder},
                                writable=["/model"])
             self.assertEqual(status, 0, text)

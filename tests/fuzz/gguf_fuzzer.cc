@@ -1,5 +1,6 @@
-// Any bytes as a GGUF file: refused with a message, or every tensor lies inside the file, its rows can be read as numbers,
-// and the texts that stand for it are JSON, a configuration that is computed and a tokenizer that encodes.
+// Any bytes as a GGUF file: refused with a message, or every tensor lies inside the file, its rows
+// can be read as numbers, and the texts that stand for it are JSON, a configuration that is
+// computed and a tokenizer that encodes.
 #include <cstdint>
 #include <map>
 #include <string>

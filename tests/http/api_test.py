@@ -1,4 +1,5 @@
-"""The HTTP port of a whole system: paths, errors, tokens, bad input, clients that leave, the end."""
+"""The HTTP port of a whole system: paths, errors, tokens, bad input, clients that leave, the
+end."""
 
 import json
 import pathlib
@@ -250,7 +251,8 @@ class Guarded(unittest.TestCase):
                 self.assertNotIn("-4f1c9ab2d07e6653", served.process.output())
 
     def test_callers_are_told_nothing_of_peers(self):
-        """The log has the address of the target that is not there; no answer has, over either front."""
+        """The log has the address of the target that is not there; no answer has, over either
+        front."""
         with tempfile.TemporaryDirectory() as folder:
             process = services.Process(
                 [BINARIES / "tandem-orchestrator", f"--tokenizer={ROOT}/demo/target", "--target=127.0.0.1:9",

@@ -1,7 +1,8 @@
-"""What nobody should send, at the real port: refused with its status or closed, and nothing is left behind.
+"""What nobody should send, at the real port: refused with its status or closed, and nothing is left
+behind.
 
-TANDEM_HOSTILE_SECONDS: random requests go on for so long (`scripts/test --full`). Each kind of wrong request by itself:
-tests/common/http.
+TANDEM_HOSTILE_SECONDS: random requests go on for so long (`scripts/test --full`). Each kind of
+wrong request by itself: tests/common/http.
 """
 
 import json
@@ -42,8 +43,8 @@ def statuses(answer):
 
 
 def exchange(port, datas, patience, cuts=lambda data: [data]):
-    """Sends each over a connection of its own, all at once. What came back of each within `patience` seconds, or until
-    the connection was closed."""
+    """Sends each over a connection of its own, all at once. What came back of each within
+    `patience` seconds, or until the connection was closed."""
     answers, open_ones = {}, {}
     for i, data in enumerate(datas):
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -75,7 +76,8 @@ def exchange(port, datas, patience, cuts=lambda data: [data]):
 class HostileTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # Few sequences, so that their caches are all in use soon, and memory grows no more for them.
+        # Few sequences, so that their caches are all in use soon, and memory grows no more for
+        # them.
         cls.served = Served("--max-sequences=4")
         cls.process = pathlib.Path(f"/proc/{cls.served.process.process.pid}")
 
@@ -88,7 +90,8 @@ class HostileTest(unittest.TestCase):
         self.served.process.check_alive()
 
     def check(self, cases, patience=60):
-        """`cases`: what is sent, and the statuses of the answers. Their connections end with them."""
+        """`cases`: what is sent, and the statuses of the answers. Their connections end with
+        them."""
         for data, answer, wanted in zip(cases, exchange(self.served.http_port, cases, patience), cases.values()):
             with self.subTest(data[:200]):
                 self.assertEqual(statuses(answer), wanted, answer[:500])
@@ -197,8 +200,9 @@ class HostileTest(unittest.TestCase):
         return values["VmRSS"] << 10, len(list((self.process / "fd").iterdir())), values["Threads"]
 
     def check_let_go(self, before):
-        """In a round 16 MiB of bodies come, over 128 connections. gRPC's pool and its timers start a few threads when
-        they are busy; a thread that a connection, a request or a large body leaves behind comes dozens of times."""
+        """In a round 16 MiB of bodies come, over 128 connections. gRPC's pool and its timers start
+        a few threads when they are busy; a thread that a connection, a request or a large body
+        leaves behind comes dozens of times."""
         now = self.held()
         assert now[0] < before[0] + (16 << 20), f"memory: {before} before, {now} after"
         assert now[1] <= before[1] + 2, f"descriptors: {before} before, {now} after"

@@ -1,4 +1,5 @@
-"""LangChain and LiteLLM, as their users have them, against the services. scripts/client-tools installs them."""
+"""LangChain and LiteLLM, as their users have them, against the services. scripts/client-tools
+installs them."""
 
 import asyncio
 import hashlib
@@ -13,7 +14,8 @@ FOLDER = services.CACHE / f"python-llm-clients-{PINNED}"
 if not (FOLDER / ".complete").exists():
     services.skip(f"no LangChain and LiteLLM in {FOLDER}; scripts/client-tools puts them there")
 sys.path.insert(0, str(FOLDER))
-os.environ.update({"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGCHAIN_TRACING_V2": "false"})  # nothing is fetched
+# Nothing is fetched
+os.environ.update({"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGCHAIN_TRACING_V2": "false"})
 import langchain_openai  # noqa: E402
 import litellm  # noqa: E402
 from langchain_core.messages import HumanMessage, SystemMessage  # noqa: E402

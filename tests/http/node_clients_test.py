@@ -1,4 +1,5 @@
-"""OpenAI's package for Node and Vercel's AI SDK against the services. scripts/client-tools installs them."""
+"""OpenAI's package for Node and Vercel's AI SDK against the services. scripts/client-tools installs
+them."""
 
 import hashlib
 import pathlib

@@ -183,7 +183,8 @@ class OpenAi(unittest.TestCase):
         eventually(self.served.check_idle)
 
     def test_evaluation_harnesses_score_texts(self):
-        """As lm-evaluation-harness does: prompts of ids, an echo with log probabilities, one token more or none."""
+        """As lm-evaluation-harness does: prompts of ids, an echo with log probabilities, one token
+        more or none."""
         texts = [[260, 261, 262, 263], [264, 265]]
         for max_tokens in (1, 0):
             answer = self.client.completions.create(model="target", prompt=texts, max_tokens=max_tokens, logprobs=1,

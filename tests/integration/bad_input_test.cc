@@ -66,8 +66,8 @@ TEST_F(BadModelTest, TokenizersThatDiffer) {
   EXPECT_THAT(error, HasSubstr(LoadTokenizer(draft)->content_id()));
 }
 
-// Weights that cannot be served, which is known once they are read, and something else that is wrong:
-// that is told, for it is known without them.
+// Weights that cannot be served, which is known once they are read, and something else that is
+// wrong: that is told, for it is known without them.
 class CheapestFirstTest : public BadModelTest {
  protected:
   std::string Nan(const std::string& name) {

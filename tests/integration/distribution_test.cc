@@ -1,7 +1,7 @@
 // The distribution of whole texts through the three services is the target's own: for every exact
-// rule, sampling option, drafter and length of the block (exactness_cells.h). The plain cells go over
-// TCP: each rule, drafter and length once. So do all cells of scripts/test --full. The others use
-// channels without sockets, which cost less.
+// rule, sampling option, drafter and length of the block (exactness_cells.h). The plain cells go
+// over TCP: each rule, drafter and length once. So do all cells of scripts/test --full. The others
+// use channels without sockets, which cost less.
 //
 // False alarms: tests/support/chi_square.h gives each of the tests here a probability of 1e-9 over
 // the choice of seeds; the seeds are fixed.

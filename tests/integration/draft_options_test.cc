@@ -1,5 +1,5 @@
-// What a request may ask of its draft, in every combination, of a draft service: it refuses nothing that the
-// orchestrator let through.
+// What a request may ask of its draft, in every combination, of a draft service: it refuses nothing
+// that the orchestrator let through.
 #include <optional>
 #include <string>
 #include <vector>

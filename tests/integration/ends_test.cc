@@ -1,5 +1,5 @@
-// Tokens that end a text, of the model's files and of the tokenizer's, through the services. Where a
-// text ends inside an accepted block: tests/orchestrator/loop.
+// Tokens that end a text, of the model's files and of the tokenizer's, through the services. Where
+// a text ends inside an accepted block: tests/orchestrator/loop.
 #include <algorithm>
 #include <string>
 #include <utility>

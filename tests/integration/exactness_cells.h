@@ -48,9 +48,9 @@ const std::vector<ExactnessCell>& ExactnessCells();
 // CHECKs that there is one.
 const ExactnessCell& ExactnessCellNamed(absl::string_view name);
 
-// Texts that a cell has where nobody says otherwise: as many as show the faults that are planted into
-// its rule (distribution_controls_test.cc). Those of rule block show late, and the weakest in sampled
-// blocks of four with 20,000 texts alone: the cell of such blocks has as many.
+// Texts that a cell has where nobody says otherwise: as many as show the faults that are planted
+// into its rule (distribution_controls_test.cc). Those of rule block show late, and the weakest in
+// sampled blocks of four with 20,000 texts alone: the cell of such blocks has as many.
 int UsualTexts(const ExactnessCell& cell);
 
 // What asks for `count` texts of the cell (rounded down to whole requests).

@@ -1,5 +1,5 @@
-// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: it waits
-// for at most the pass that runs when it asks, and its text is the same.
+// One request of one orchestrator beside 64 of another's, on a target whose pass takes 8 ms: it
+// waits for at most the pass that runs when it asks, and its text is the same.
 #include "tests/integration/fairness.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint32_t kPassRounds = 16;  // of the crowd's 64: a round that is not served first waits
 
-// Of a usual round: the passes of the target from the one that decided the round before. 1: the very
-// next one. The pass that runs when the round asks makes 2.
+// Of a usual round: the passes of the target from the one that decided the round before. 1: the
+// very next one. The pass that runs when the round asks makes 2.
 uint64_t UsualPasses(const Reply& reply) {
   std::vector<uint64_t> passes;
   for (int i = 1; i < static_cast<int>(reply.rounds.size()); ++i) {

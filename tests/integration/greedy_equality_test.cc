@@ -32,8 +32,8 @@ struct Prompt {
   std::vector<uint32_t> expected;
 };
 
-// Every prompt without a draft and with every drafter, all at once. The numbers of draft tokens take
-// turns: over four prompts each drafter has each of them.
+// Every prompt without a draft and with every drafter, all at once. The numbers of draft tokens
+// take turns: over four prompts each drafter has each of them.
 std::vector<Sums> ExpectAllEqual(InProcessCluster& cluster, const std::vector<Prompt>& prompts,
                                  int at_once) {
   struct Case {

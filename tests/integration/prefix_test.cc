@@ -1,5 +1,5 @@
-// Requests of one cache_scope that begin alike: the same ids as without a scope, and the record tells
-// what was not computed again.
+// Requests of one cache_scope that begin alike: the same ids as without a scope, and the record
+// tells what was not computed again.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Blocks that the draft prepares in advance, over the services: the same ids, and fewer waits for the draft.
+// Blocks that the draft prepares in advance, over the services: the same ids, and fewer waits for
+// the draft.
 #include <functional>
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
-// Clients with long prompts, over gRPC and over HTTP: the workers for long prompts, which stand back,
-// do their work, and not those that serve others. And what is too long is refused by name.
+// Clients with long prompts, over gRPC and over HTTP: the workers for long prompts, which stand
+// back, do their work, and not those that serve others. And what is too long is refused by name.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

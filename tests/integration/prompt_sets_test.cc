@@ -1,6 +1,7 @@
-// Rules greedy and coupled write what the target writes alone, for every drafter, chains and trees, over
-// HumanEval, GSM8K, MT-Bench, and a set that is to be copied and summed up from our own documents. All of it
-// in the label full; what is short of it: greedy_equality_test.cc, coupled_equality_test.cc, tree_equality_test.cc.
+// Rules greedy and coupled write what the target writes alone, for every drafter, chains and trees,
+// over HumanEval, GSM8K, MT-Bench, and a set that is to be copied and summed up from our own
+// documents. All of it in the label full; what is short of it: greedy_equality_test.cc,
+// coupled_equality_test.cc, tree_equality_test.cc.
 #include <cstdint>
 #include <cstdio>
 #include <string>

@@ -107,8 +107,8 @@ TEST_F(RequestAttackTest, WhatWouldBecomeLargeIsNotParsed) {
   constexpr int kLarge = 96;
   auto refused =
       CallAtOnce(orchestrator_->address(), "/tandem.v1.Generation/Generate", bytes, kLarge);
-  // On a busy machine a call finds no room among the bytes that wait to be checked, or waits a minute for its turn.
-  // That refuses it, too, without parsing it.
+  // On a busy machine a call finds no room among the bytes that wait to be checked, or waits a
+  // minute for its turn. That refuses it, too, without parsing it.
   EXPECT_GT(refused[grpc::StatusCode::INVALID_ARGUMENT], 0);
   EXPECT_EQ(
       refused[grpc::StatusCode::INVALID_ARGUMENT] + refused[grpc::StatusCode::RESOURCE_EXHAUSTED],

@@ -1,4 +1,5 @@
-// Whichever stage is slow, the trace, the metrics, Last and the records count its time to it, and to no other one.
+// Whichever stage is slow, the trace, the metrics, Last and the records count its time to it, and
+// to no other one.
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,8 +56,8 @@ class SlowStage : public ::testing::Test {
     };
   }
 
-  // All views count the trouble's time to `stage`, and nothing twice: their stages add up to the round,
-  // which one clock has measured. Each bound is one that a busy machine cannot break.
+  // All views count the trouble's time to `stage`, and nothing twice: their stages add up to the
+  // round, which one clock has measured. Each bound is one that a busy machine cannot break.
   void ExpectSlow(const StageViews& views, const std::string& stage) {
     EXPECT_GE(views.usual.at(stage), kSlower * 3 / 4) << Text(views.usual);
     for (const FinishedSpan& span : views.spans) {

@@ -1,6 +1,6 @@
 // Targets and drafts that LibTorch computes, in the services: texts against the target's
-// distribution, and a stream that is cut. The models are tiny Llamas, whose distributions the decoder
-// of model/ tells.
+// distribution, and a stream that is cut. The models are tiny Llamas, whose distributions the
+// decoder of model/ tells.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -98,7 +98,8 @@ TEST(Trace, ARequestHangsUnderItsClientsSpan) {
   EXPECT_GT(proposals, 2u);
 }
 
-// A round's tree: its depth and the last accepted node are in the span as in the record, and in no chain's.
+// A round's tree: its depth and the last accepted node are in the span as in the record, and in no
+// chain's.
 TEST(Trace, ARoundSaysWhichTreeItHad) {
   InProcessCluster cluster(Traced());
   v1::GenerateRequest request = Request(40, 3);
@@ -200,7 +201,8 @@ TEST(Trace, TheChecksFindWhatIsWrong) {
   EXPECT_NE(ProblemsOfPasses({{kTraceId, good}}, one_less), "");
 }
 
-// Split headers are one list. What is too long or invalid is discarded as a whole, and the trace goes on.
+// Split headers are one list. What is too long or invalid is discarded as a whole, and the trace
+// goes on.
 TEST(Trace, TheTraceStateOfTheClientStaysWithTheTrace) {
   InProcessCluster cluster(Traced());
   const auto of = [&](const std::string& traceparent, const std::vector<std::string>& tracestates) {

@@ -35,8 +35,8 @@ std::string Name(const Case& test) {
 }
 void PrintTo(const Case& test, std::ostream* out) { *out << Name(test); }
 
-// Trees in which the text's own tokens stand among others at any place, for as long as a chance lets
-// them; wrong in all other respects.
+// Trees in which the text's own tokens stand among others at any place, for as long as a chance
+// lets them; wrong in all other respects.
 class Planted final : public draft_service::Drafter {
  public:
   // `text`: the prompt, and what the target says after it.
@@ -209,8 +209,8 @@ TEST_P(TreeEqualityTest, WithTreesOfAnyDrafterAloneAndAmongOthers) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-// The same draft model, and as many of its passes a round. At temperature 0 this text repeats itself, and a
-// chain is accepted as a whole almost always.
+// The same draft model, and as many of its passes a round. At temperature 0 this text repeats
+// itself, and a chain is accepted as a whole almost always.
 TEST_P(TreeEqualityTest, TreesOfAModelTakeFewerRoundsThanItsChains) {
   InProcessCluster cluster(PatientDemoOptions());
   const Reply chain = Send(cluster.channel(), Request(4, 0));
@@ -250,8 +250,8 @@ TEST_P(TreeEqualityTest, WithChainsThatDoubtEnds) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-// A draft model's trees: each peer is lost in mid-text, and the draft model's new cache and the target's go
-// on from the whole prefix.
+// A draft model's trees: each peer is lost in mid-text, and the draft model's new cache and the
+// target's go on from the whole prefix.
 TEST_P(TreeEqualityTest, TreesOfAModelAfterEachPeerWasLost) {
   InProcessCluster cluster(BehindProxies(PatientDemoOptions()));
   int done = 0;

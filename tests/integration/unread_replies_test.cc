@@ -176,7 +176,8 @@ TEST_F(UnreadTest, ADrainWaitsNoLongerThanTheReadersPatience) {
       << orchestrator_->Output();
 }
 
-// A grace that is shorter than the readers' patience is used up, and then what is unread is dropped.
+// A grace that is shorter than the readers' patience is used up, and then what is unread is
+// dropped.
 TEST_F(UnreadTest, ADrainWaitsNoLongerThanItsGrace) {
   StartOrchestrator({"--reader-patience=1h", "--grace=1s"});
   const std::unique_ptr<HeldCall> call = CallThatNeverReads(1);

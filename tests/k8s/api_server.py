@@ -1,4 +1,5 @@
-"""A Kubernetes API server with its etcd, on this machine's loopback; nothing runs what it is told."""
+"""A Kubernetes API server with its etcd, on this machine's loopback; nothing runs what it is
+told."""
 
 import json
 import os
@@ -113,7 +114,8 @@ class ApiServer:
                         + ("&dryRun=All" if dry else ""), one, "application/apply-patch+yaml")
 
     def define(self, definition):
-        """Adds kinds to the API, and waits until it has them. What is beside the name is for an installer."""
+        """Adds kinds to the API, and waits until it has them. What is beside the name is for an
+        installer."""
         approved = {key: value for key, value in definition["metadata"].get("annotations", {}).items()
                     if key.startswith("api-approved")}
         definition["metadata"] = {"name": definition["metadata"]["name"], "annotations": approved}

@@ -1,5 +1,6 @@
-"""Every overlay, applied to a real API server: it takes all objects without a warning, and the pods that the Deployments
-would make; what is not `restricted` it refuses. No controller and no kubelet runs: nothing is started."""
+"""Every overlay, applied to a real API server: it takes all objects without a warning, and the pods
+that the Deployments would make; what is not `restricted` it refuses. No controller and no kubelet
+runs: nothing is started."""
 
 import copy
 import sys

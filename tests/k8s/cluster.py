@@ -1,5 +1,6 @@
-"""A cluster without nodes: an API server, the controllers that our objects are for, and a pretended kubelet, which runs
-nothing, but answers for each pod as one would: it gets an address, is ready when told so, and takes a while to end."""
+"""A cluster without nodes: an API server, the controllers that our objects are for, and a pretended
+kubelet, which runs nothing, but answers for each pod as one would: it gets an address, is ready
+when told so, and takes a while to end."""
 
 import itertools
 import json

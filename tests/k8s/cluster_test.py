@@ -1,4 +1,5 @@
-"""What Kubernetes' own controllers make of the overlays: pods, names, budgets, roll-outs. See cluster.py."""
+"""What Kubernetes' own controllers make of the overlays: pods, names, budgets, roll-outs. See
+cluster.py."""
 
 import copy
 import sys

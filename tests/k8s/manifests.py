@@ -1,4 +1,5 @@
-"""What kustomize makes of an overlay of k8s/, and what the cluster would make of that: who reaches whom."""
+"""What kustomize makes of an overlay of k8s/, and what the cluster would make of that: who reaches
+whom."""
 
 import copy
 import functools
@@ -9,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append("/usr/lib/python3/dist-packages")  # Debian's python3-yaml, whichever Python runs this
+# Debian's python3-yaml, whichever Python runs this
+sys.path.append("/usr/lib/python3/dist-packages")
 import yaml  # noqa: E402
 
 # The one in C, where Python has it: a tenth of the time.
@@ -169,8 +171,9 @@ class Manifests:
         ]
 
     def allows(self, direction, subject, other, port, protocol="TCP"):
-        """Whether the policies of `subject` let it connect to `other` (Egress), or be connected to by it (Ingress), as the
-        NetworkPolicy API defines it. A connection needs both ends' leave."""
+        """Whether the policies of `subject` let it connect to `other` (Egress), or be connected to
+        by it (Ingress), as the NetworkPolicy API defines it. A connection needs both ends'
+        leave."""
         listener = other if direction == "Egress" else subject
         policies = [one["spec"] for one in self.of("NetworkPolicy")
                     if one["metadata"]["namespace"] == subject.namespace and direction in one["spec"]["policyTypes"] and

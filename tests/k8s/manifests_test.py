@@ -1,4 +1,5 @@
-"""k8s/: every overlay is what the Kubernetes API takes, and keeps our policies; every check fails on what it is for."""
+"""k8s/: every overlay is what the Kubernetes API takes, and keeps our policies; every check fails
+on what it is for."""
 
 import pathlib
 import re
@@ -23,7 +24,8 @@ DEFINITIONS = CACHE / "kubernetes-schemas/definitions"  # of what others add to 
 
 
 def by_the_api(texts):
-    """[(kind, name, status)] of all objects in `texts`. One run: it takes seconds for each kind, once a run."""
+    """[(kind, name, status)] of all objects in `texts`. One run: it takes seconds for each kind,
+    once a run."""
     answers = kubeconform(texts, "-kubernetes-version", VERSION, "-schema-location", SCHEMAS,
                           "-schema-location", DEFINITIONS / "{{.ResourceKind}}{{.KindSuffix}}.json")
     return [(one["kind"], one["name"], one["status"]) for one in answers]
@@ -72,12 +74,14 @@ class SchemaTest(unittest.TestCase):
             models = pathlib.Path(folder) / "k8s/components/hub/models.env"
             before = dict(line.split("=") for line in models.read_text().splitlines() if not line.startswith("#"))
             models.write_text("TARGET_MODEL=some/target@abc\nDRAFT_MODEL=some/draft\n")
-            for overlay, drafts in (("one-card", 0), ("one-card-draft", 2)):  # the Job and the draft
+            # The Job and the draft
+            for overlay, drafts in (("one-card", 0), ("one-card-draft", 2)):
                 text = checked(run(tool("kustomize"), "build", pathlib.Path(folder) / "k8s/overlays" / overlay))
                 for name in [*before, *before.values()]:
                     self.assertNotIn(name, text, overlay)
                 self.assertEqual(text.count("some/draft"), drafts)
-                # The Job's two, orchestrator and target; and a draft that reads the target's tokenizer.
+                # The Job's two, orchestrator and target; and a draft that reads the target's
+                # tokenizer.
                 self.assertEqual(text.count("some/target@abc"), 4 if drafts else 5)
 
     def test_every_file_is_used(self):

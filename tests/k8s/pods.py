@@ -1,7 +1,7 @@
 """The services of an overlay as processes: its flag files, its variables, its mounts as folders.
 
-In one network there is one machine: a Service's name is 127.0.0.1 (by tests/deploy/name_lookup.cc, in these processes
-alone), and its ports are any free ones.
+In one network there is one machine: a Service's name is 127.0.0.1 (by tests/deploy/name_lookup.cc,
+in these processes alone), and its ports are any free ones.
 """
 
 import contextlib
@@ -29,7 +29,8 @@ PORTS = (50050, 50051, 50052, 9050, 9051, 9052, COLLECTOR)
 
 
 def free_ports(wanted):
-    """{wanted: a free one}: in a pod each service has the whole network to itself, here it has not."""
+    """{wanted: a free one}: in a pod each service has the whole network to itself, here it has
+    not."""
     with contextlib.ExitStack() as stack:
         return {port: stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for port in wanted}
 
@@ -39,7 +40,8 @@ NAME_LOOKUP = pathlib.Path(os.environ.get("TANDEM_TEST_NAME_LOOKUP") or
 
 
 class Pods:
-    """Ends with `close`. `mounts`: {service: {where it is mounted: the folder here}}, beside /model."""
+    """Ends with `close`. `mounts`: {service: {where it is mounted: the folder here}}, beside
+    /model."""
 
     def __init__(self, overlay, mounts=None):
         self.overlay = overlay

@@ -13,7 +13,8 @@ from policy import flag, policy, spoil
 
 @functools.lru_cache(maxsize=None)
 def refusal(service, args, files):
-    """What the binary itself says of its arguments; None: it takes them. `files`: (path, text) of what is mounted."""
+    """What the binary itself says of its arguments; None: it takes them. `files`: (path, text) of
+    what is mounted."""
     with tempfile.TemporaryDirectory() as folder:
         for path, text in files:
             file = pathlib.Path(folder + path)
@@ -56,7 +57,8 @@ def services_listen_where_the_pod_says(m):
 
 @policy(flag("target", "$", "--threads=2\n", "gpu"))
 def as_many_threads_as_cores(m):
-    """Without the flag as many as the limit, by the control group; a limit that is a part of a core counts as one."""
+    """Without the flag as many as the limit, by the control group; a limit that is a part of a core
+    counts as one."""
     for service in ("draft", "target"):
         limit, threads = cores(m.container(service)["resources"]["limits"]["cpu"]), m.flags(service).get("threads")
         if threads not in (None, str(math.ceil(limit))):
@@ -66,8 +68,9 @@ def as_many_threads_as_cores(m):
 @policy(flag("target", "--pool-tokens=.*\n", ""), flag("target", "--pool-tokens=.*", "--pool-tokens=65536"),
         flag("target", "$", "--pool-tokens=131072\n", "gpu"))
 def a_target_s_cache_is_said_and_fits(m):
-    """By default it is a quarter of the pod's memory, which is right for a draft; how much a target holds is decided. On a card it
-    is what the card leaves: neither card nor model are known here."""
+    """By default it is a quarter of the pod's memory, which is right for a draft; how much a target
+    holds is decided. On a card it is what the card leaves: neither card nor model are known
+    here."""
     said = m.flags("target").get("pool-tokens")
     if m.flags("target").get("device") == "cuda":
         if said:

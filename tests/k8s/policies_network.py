@@ -7,7 +7,8 @@ from policy import flag, policy, remove, spoil
 
 
 CLIENT = Pod("client", {"tandem-client": "true"}, "apps")
-STRANGER = Pod("stranger", {NAME: "tandem-orchestrator"}, "apps")  # a label of ours helps nobody elsewhere
+# A label of ours helps nobody elsewhere
+STRANGER = Pod("stranger", {NAME: "tandem-orchestrator"}, "apps")
 NEIGHBOUR = Pod("neighbour", {}, "tandem")
 ADAPTER = Pod("adapter", {NAME: "prometheus-adapter"}, "monitoring")
 OPERATED = Pod("operated", {NAME: "prometheus"}, "monitoring")  # Prometheus Operator's
@@ -50,7 +51,8 @@ def asks_dns(m, name):
     if name == "tandem-pull":
         return True
     if "observability" in m.overlay:
-        return name.startswith("tandem-") and name != "tandem-jaeger"  # which is sent to, and sends nothing
+        # Which is sent to, and sends nothing
+        return name.startswith("tandem-") and name != "tandem-jaeger"
     return name == "tandem-orchestrator"
 
 

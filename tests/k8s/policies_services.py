@@ -61,7 +61,8 @@ KEPT_BY_NAME_SERVERS = 30  # seconds: CoreDNS, as kubeadm sets it up
         spoil("HorizontalPodAutoscaler tandem-target", "spec.minReplicas", 1, "gpu"),
         spoil("ScaledObject tandem-target", "spec.minReplicaCount", 1, "gpu-observability-keda"))
 def a_roll_out_leaves_pods_that_are_known(m):
-    """The next pod goes when the last one's address has reached everybody; somebody is there all the time."""
+    """The next pod goes when the last one's address has reached everybody; somebody is there all
+    the time."""
     known_after = KEPT_BY_NAME_SERVERS + seconds(m.flags("orchestrator").get("resolve-every", "5s"))
     for service in SERVICES:
         spec = m.deployment(service)["spec"]
@@ -89,7 +90,8 @@ def a_slow_start_is_no_failed_roll_out(m):
 
 @policy(on("gpu")(lambda m: m.flags_map("target")["metadata"]["labels"].pop(NAME)))
 def a_service_can_be_applied_alone(m):
-    """By a label that all its objects have; upgrades need an order. Claims are there before anything else is."""
+    """By a label that all its objects have; upgrades need an order. Claims are there before
+    anything else is."""
     for one in m.objects:
         name = one["metadata"]["name"]
         service = next((service for service in SERVICES if name.startswith(f"tandem-{service}")), None)

@@ -1,4 +1,5 @@
-"""Policies of encryption: with the component tls all of it, without it nothing that says otherwise."""
+"""Policies of encryption: with the component tls all of it, without it nothing that says
+otherwise."""
 
 from manifests import SERVICES, certificates
 from policy import flag, policy, spoil
@@ -33,7 +34,8 @@ def certificate_of(secret):
         spoil("container target", "volumeMounts.0.subPath", "tls.crt", TLS),
         spoil("container target", "volumeMounts.0.readOnly", False, TLS))
 def encryption_is_whole(m):
-    """Mutual between the services, with tokens in front; each certificate is one that is ordered, for what it is used."""
+    """Mutual between the services, with tokens in front; each certificate is one that is ordered,
+    for what it is used."""
     for service in SERVICES:
         flags = {name: value for name, value in m.flags(service).items() if "tls-" in name or name == "token-file"}
         if "tls" not in m.overlay:

@@ -1,7 +1,7 @@
 """A policy yields what is wrong with manifests; its `breaks` are changes that it has to notice.
 
-A break gets a copy of an overlay's manifests and spoils it. Those that name an overlay need what only that one has.
-"""
+A break gets a copy of an overlay's manifests and spoils it. Those that name an overlay need what
+only that one has. """
 
 import functools
 import re
@@ -24,7 +24,8 @@ def on(overlay):
 
 
 def spoil(what, path, value, overlay="cpu-only"):
-    """Sets what the dotted `path` leads to in "Kind name", or in a service's "pod" or "container"; None removes it."""
+    """Sets what the dotted `path` leads to in "Kind name", or in a service's "pod" or "container";
+    None removes it."""
     @on(overlay)
     def change(m):
         kind, name = what.split()

@@ -1,4 +1,5 @@
-"""The flag files of the overlay observability, given to the real services: they start, and answer what the probes ask."""
+"""The flag files of the overlay observability, given to the real services: they start, and answer
+what the probes ask."""
 
 import pathlib
 import re

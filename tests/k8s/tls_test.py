@@ -1,5 +1,6 @@
-"""The component tls, with the real services and client: certificates as cert-manager.yaml orders them, in files as a Secret has
-them, under the paths that the Deployments mount; names of Services instead of addresses."""
+"""The component tls, with the real services and client: certificates as cert-manager.yaml orders
+them, in files as a Secret has them, under the paths that the Deployments mount; names of Services
+instead of addresses."""
 
 import json
 import pathlib
@@ -81,7 +82,8 @@ class TlsTest(unittest.TestCase):
             capture_output=True, text=True, check=False, env=self.pods.environment(), timeout=60)
 
     def greets(self, service, secret=None):
-        """Whether a draft or target speaks HTTP/2 with whoever has the certificate of `secret`; None: with anybody."""
+        """Whether a draft or target speaks HTTP/2 with whoever has the certificate of `secret`;
+        None: with anybody."""
         context = ssl.create_default_context(cafile=self.secrets[f"tandem-{service}-tls"] / "ca.crt")
         context.set_alpn_protocols(["h2"])
         if secret:

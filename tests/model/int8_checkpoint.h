@@ -63,8 +63,8 @@ class Int8Checkpoint {
     kOurs,     // as dtype int8 makes them: -127 to 127, the largest at 127; the output, too
   };
 
-  // Call it with EXPECT_NO_FATAL_FAILURE or ASSERT_NO_FATAL_FAILURE. `table`: the embedding, too; it is
-  // read in the type of its scale, bf16.
+  // Call it with EXPECT_NO_FATAL_FAILURE or ASSERT_NO_FATAL_FAILURE. `table`: the embedding, too;
+  // it is read in the type of its scale, bf16.
   void Make(const std::string& variant, Levels levels, bool table = false) {
     int8_.CopyModel(variant);
     floats_.CopyModel(variant);

@@ -220,7 +220,8 @@ TEST(MemoryNeed, CountsTheActivationsOfAPass) {
     EXPECT_EQ(need.name, "activations");
     ExpectAbout(need.bytes, kRows * row_bytes, /*slack=*/0);
     if (dtype == Dtype::kAuto) of_floats = need.bytes;
-    // The rows of int8 are too few to show within the tenth. Each is whole cache lines and one more.
+    // The rows of int8 are too few to show within the tenth. Each is whole cache lines and one
+    // more.
     ExpectAbout(need.bytes - of_floats, kRows * int8_bytes, /*slack=*/kRows * 128);
   }
 }

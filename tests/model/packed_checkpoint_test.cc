@@ -1,5 +1,6 @@
-// Checkpoints of 4-bit integers in groups, as compressed-tensors, GPTQ and AWQ pack them, beside the same numbers as
-// float32. What is written here follows the formats' own rules, from whole numbers on; what is read is compared by bits.
+// Checkpoints of 4-bit integers in groups, as compressed-tensors, GPTQ and AWQ pack them, beside
+// the same numbers as float32. What is written here follows the formats' own rules, from whole
+// numbers on; what is read is compared by bits.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,5 +1,6 @@
-// Sequences that begin alike share pages: the rows after them are the bits of a sequence that computed
-// all by itself, scopes never mix, and pages are given up as soon as somebody needs their room.
+// Sequences that begin alike share pages: the rows after them are the bits of a sequence that
+// computed all by itself, scopes never mix, and pages are given up as soon as somebody needs their
+// room.
 #include "model/prefix_cache.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ std::vector<uint32_t> Text(uint32_t seed, int tokens) {
   return RandomTokens(random, tokens, 64);
 }
 
-// A sequence as a service keeps it: what is recalled, what is computed, the logits of its last token.
+// A sequence as a service keeps it: what is recalled, what is computed, the logits of its last
+// token.
 struct Sequence {
   std::unique_ptr<Cache> cache;
   int recalled = 0;

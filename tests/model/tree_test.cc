@@ -63,7 +63,8 @@ TEST_P(Trees, ARowHasTheBitsOfItsPathAloneOnEveryPathOfTheCode) {
   }
 }
 
-// A tree that comes in several parts has the bits of the tree that comes in one; a path of it stays.
+// A tree that comes in several parts has the bits of the tree that comes in one; a path of it
+// stays.
 TEST_P(Trees, ATreeMayGrowOverSeveralParts) {
   auto plain = Model(GetParam());
   auto model = Model(GetParam(), 2);

@@ -1,4 +1,5 @@
-"""The dashboard, the rules and the pages that name metrics, against a real Prometheus that scrapes the three services."""
+"""The dashboard, the rules and the pages that name metrics, against a real Prometheus that scrapes
+the three services."""
 
 import json
 import math
@@ -105,7 +106,8 @@ class DashboardTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        cls.services = cls.enterClassContext(services.Services(encrypted=True))  # so that every metric is there
+        # So that every metric is there
+        cls.services = cls.enterClassContext(services.Services(encrypted=True))
         cls.prometheus = Prometheus(folder, cls.services.admin)
         cls.addClassCleanup(cls.prometheus.stop)
         cls.load = cls.enterClassContext(Load(cls.services))

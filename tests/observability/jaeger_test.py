@@ -13,7 +13,8 @@ from services import eventually, finish_request
 import traces
 
 STAGES = ("draft", "network", "slot", "queue", "device", "own")
-# A busy machine is neither a late draft nor a lost target: each round has one verdict, most have a block.
+# A busy machine is neither a late draft nor a lost target: each round has one verdict, most have a
+# block.
 PATIENT = ("--watchdog-min=60s", "--draft-wait=10s", "--draft-wait-floor=10s")
 SERVICES = {"tandem-orchestrator", "tandem-draft", "tandem-target"}
 
@@ -68,7 +69,8 @@ class TraceTest(unittest.TestCase):
         cls.services = cls.enterClassContext(services.Services(cls.jaeger.environment(), PATIENT))
 
     def wait_for(self, trace_id, reply):
-        """The trace and its passes, once Jaeger has what the reply's rounds must have left there."""
+        """The trace and its passes, once Jaeger has what the reply's rounds must have left
+        there."""
 
         def look():
             raw = traces.fetch(trace_id, self.jaeger.url)

@@ -49,7 +49,8 @@ class LogForm(unittest.TestCase):
             reply = all_of_them.request(user=HOSTILE, request_id="17", max_tokens=4)
             self.assertTrue(reply.ok, reply.output)
             self.assertFalse(all_of_them.request(speculation={"drafter": HOSTILE}).ok)
-            # A second orchestrator, which stops before the target does: each of the two ends the stream once.
+            # A second orchestrator, which stops before the target does: each of the two ends the
+            # stream once.
             second = Process(
                 [BINARIES / "tandem-orchestrator", f"--tokenizer={ROOT}/demo/target", "--listen=127.0.0.1:0",
                  f"--target={self.target_of(all_of_them)}", "--log-format=json"], all_of_them.folder.name, "second")

@@ -1,4 +1,5 @@
-"""Prometheus' configuration and rules, by its own tool: they are valid, and each alert fires on what it is for."""
+"""Prometheus' configuration and rules, by its own tool: they are valid, and each alert fires on
+what it is for."""
 
 import re
 import subprocess

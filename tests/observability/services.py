@@ -1,4 +1,5 @@
-"""The three services with the demo models as processes, requests to them, and what they are watched with.
+"""The three services with the demo models as processes, requests to them, and what they are watched
+with.
 
 Python's own library only. Run by ctest with TANDEM_BINARY_DIR set.
 """
@@ -64,9 +65,10 @@ def http_get(url):
 def ends_with_parent(words):
     """The command for subprocess: a test that is killed leaves nothing behind.
 
-    `preexec_fn` could say that, too, but with it subprocess forks. gRPC for Python is in some tests' processes, and
-    since 1.80 its fork handlers end a forked child now and then ("epoll_wait error: Bad file descriptor") before it
-    becomes the program. Without it subprocess calls vfork, which runs no handlers.
+    `preexec_fn` could say that, too, but with it subprocess forks. gRPC for Python is in some
+    tests' processes, and since 1.80 its fork handlers end a forked child now and then ("epoll_wait
+    error: Bad file descriptor") before it becomes the program. Without it subprocess calls vfork,
+    which runs no handlers.
     """
     return ["setpriv", "--pdeathsig", "KILL", *(str(word) for word in words)]
 
@@ -148,7 +150,8 @@ class Services:
     def _check_ready(self):
         for process in self.processes.values():
             process.check_alive()
-        # Not sampled, so that it leaves no trace. With a draft, too: what a test sends is to have one.
+        # Not sampled, so that it leaves no trace. With a draft, too: what a test sends is to have
+        # one.
         reply = self.request(trace_parent=f"00-{'1' * 32}-{'1' * 16}-00", max_tokens=8)
         log = self.processes["orchestrator"].output()
         assert reply.ok, reply.output + log
@@ -181,7 +184,8 @@ class Services:
 
 
 class Reply:
-    """What came back. Fields as grpcurl writes them: numbers of 64 bits are strings, zeros are absent."""
+    """What came back. Fields as grpcurl writes them: numbers of 64 bits are strings, zeros are
+    absent."""
 
     def __init__(self, output, exit_code):
         self.output = output

@@ -1,10 +1,11 @@
 """Says whether the includes between the rooms of the product go one way,
 and whether the public API knows nothing internal.
 
-A room is a folder. It may include rooms that stand in a line above its own in ROOMS, and nothing else: rooms of
-one line stand side by side and do not know each other. A room that ROOMS does not name is an error, too.
+A room is a folder. It may include rooms that stand in a line above its own in ROOMS, and nothing
+else: rooms of one line stand side by side and do not know each other. A room that ROOMS does not
+name is an error, too.
 
-    python3 tests/structure/arrows.py [ROOT]     prints each arrow that is wrong; exit code 1 if there is one
+    python3 tests/structure/arrows.py [ROOT]    prints each wrong arrow; exit code 1 if there is one
 """
 import graphlib
 import pathlib
@@ -99,7 +100,8 @@ def wrong_arrows(root, rooms=ROOMS):
 
 
 def circles(root, tops=WITHOUT_CIRCLES):
-    """The first circle of includes among the sources of `tops`, as a list of no or one line of text."""
+    """The first circle of includes among the sources of `tops`, as a list of no or one line of
+    text."""
     arrows = {}
     for top in tops:
         for file in sorted((root / top).rglob("*")):
@@ -116,7 +118,8 @@ def circles(root, tops=WITHOUT_CIRCLES):
 
 
 def internal_in_public(root):
-    """One line of text for each place of the public API, or of its clients, that knows the services' own messages."""
+    """One line of text for each place of the public API, or of its clients, that knows the
+    services' own messages."""
     problems = []
     for top in PUBLIC:
         for file in sorted((root / top).rglob("*")):

@@ -1,4 +1,5 @@
-"""The shell blocks of the first pages can be pasted whole, and the check finds those that cannot."""
+"""The shell blocks of the first pages can be pasted whole, and the check finds those that
+cannot."""
 import pathlib
 import unittest
 

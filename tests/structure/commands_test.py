@@ -1,4 +1,5 @@
-"""The commands of README.md, docs/usage.md and docs/security.md, run as they stand, one page after the other."""
+"""The commands of README.md, docs/usage.md and docs/security.md, run as they stand, one page after
+the other."""
 import os
 import pathlib
 import re
@@ -14,13 +15,15 @@ sys.path.insert(0, str(ROOT / "tests/observability"))
 import services  # noqa: E402
 
 PAGES = ("README.md", "docs/usage.md", "docs/security.md")
-# What builds, needs a container engine or a cluster, or takes minutes by its own word: the other tests run these.
+# What builds, needs a container engine or a cluster, or takes minutes by its own word: the other
+# tests run these.
 ELSEWHERE = re.compile(r"^(scripts/(?!certs)|docker |kubectl |cmake )|--concurrency")
 FILES = {"chats.jsonl": '{"messages": [{"role": "user", "content": "What is a draft?"}]}\n' * 2}
 
 
 def script(page):
-    """The page's blocks, each with its line number, without the commands that are left out; and these."""
+    """The page's blocks, each with its line number, without the commands that are left out; and
+    these."""
     kept, left_out = [], []
     for line, block in blocks.blocks(page):
         left_out += [command for command in block.split("\n") if ELSEWHERE.search(command)]

@@ -1,4 +1,5 @@
-"""Every file has a licence: REUSE.toml says which, and what leaves the repository by itself has a line of it."""
+"""Every file has a licence: REUSE.toml says which, and what leaves the repository by itself has a
+line of it."""
 import pathlib
 import subprocess
 import tomllib

@@ -4,7 +4,8 @@ import re
 import subprocess
 
 LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-NAMED = re.compile(r"(?<![\w./-])((?:[\w-]+/)+[\w.-]+\.md)(#[\w-]+)?")  # in a comment: a path from the top
+# In a comment: a path from the top
+NAMED = re.compile(r"(?<![\w./-])((?:[\w-]+/)+[\w.-]+\.md)(#[\w-]+)?")
 
 
 def without_code(text):

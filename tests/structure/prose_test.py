@@ -8,6 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/observability"))
+import comments  # noqa: E402
 import services  # noqa: E402
 
 VALE = services.tool("vale")
@@ -55,6 +56,24 @@ class Prose(unittest.TestCase):
 
     def test_what_is_right(self):
         self.assertEqual(self.found(RIGHT), [])
+
+
+class Comments(unittest.TestCase):
+    def test_they_end_by_column_100(self):
+        wide = [f"{path.relative_to(ROOT)}:{line}" for path in comments.sources(ROOT) for line in comments.too_wide(path)]
+        self.assertEqual(wide, [])
+
+    def test_what_is_a_comment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text, expected in (
+                    ("a.cc", 'Get("http://a");  // b\n  // c // d\n1 / 2;\n', {1: " b", 2: " c // d"}),
+                    ("a.py", '"""A\nb."""\nc = "# d"  # e\n', {1: "A", 2: "b.", 3: " e"}),
+                    ("a.cmake", "set(A)  # b\n# c\n", {1: " b", 2: " c"})):
+                path = pathlib.Path(folder) / name
+                path.write_text(text)
+                self.assertEqual(comments.comments(path), expected, name)
+                path.write_text(text + "# // " + "more " * 20)
+                self.assertEqual(comments.too_wide(path), [text.count("\n") + 1], name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The version stands in CMakeLists.txt, and scripts/set-version takes all that has to spell it out along."""
+"""The version stands in CMakeLists.txt, and scripts/set-version takes all that has to spell it out
+along."""
 import pathlib
 import re
 import shutil

@@ -4,8 +4,8 @@
 
 namespace tandem::testing {
 
-// A test that runs as users run it as well (label fast) tries less here: the numbers are the same, and each takes
-// ten times as long.
+// A test that runs as users run it as well (label fast) tries less here: the numbers are the same,
+// and each takes ten times as long.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

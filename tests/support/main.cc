@@ -1,5 +1,6 @@
-// The main function of every program of tests. A test's temporary files lie in a folder of its process, which is
-// removed at the end: tests that run at the same time, of this clone or of another, do not share files.
+// The main function of every program of tests. A test's temporary files lie in a folder of its
+// process, which is removed at the end: tests that run at the same time, of this clone or of
+// another, do not share files.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@ int main(int argc, char** argv) {
     std::perror(folder.c_str());
     return 1;
   }
-  // The one is read by ::testing::TempDir(), the other by the standard library and by child processes.
+  // The one is read by ::testing::TempDir(), the other by the standard library and by child
+  // processes.
   setenv("TEST_TMPDIR", (folder + "/").c_str(), /*overwrite=*/1);
   setenv("TMPDIR", folder.c_str(), /*overwrite=*/1);
   const pid_t owner = getpid();

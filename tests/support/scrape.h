@@ -30,8 +30,8 @@ struct ScrapedFamily {
 // One answer to a GET of /metrics.
 class Scrape {
  public:
-  // CHECKs that it is there. A series' model_name counts only if `labels` have one: a process has one
-  // model.
+  // CHECKs that it is there. A series' model_name counts only if `labels` have one: a process has
+  // one model.
   double Value(absl::string_view name, const MetricLabels& labels = {}) const;
   bool Has(absl::string_view name, const MetricLabels& labels = {}) const;
   // Over all its series; of a histogram give the name with _count or _sum.

@@ -1,5 +1,5 @@
-// Every engine of the list, on the demo model: it judges as the CPU's does, and what else is in a pass
-// changes nothing. One whose library or device is not here is left out.
+// Every engine of the list, on the demo model: it judges as the CPU's does, and what else is in a
+// pass changes nothing. One whose library or device is not here is left out.
 #include "target_service/engines.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Any messages in any order, from several streams that break, and passes that fail: every Step gets
-// exactly one verdict, every verdict that is OK equals the direct computation, every sampled Step is
-// one span whose links and times fit to those of the passes, every Step is counted once, and nothing
-// is left behind.
+// exactly one verdict, every verdict that is OK equals the direct computation, every sampled Step
+// is one span whose links and times fit to those of the passes, every Step is counted once, and
+// nothing is left behind.
 #include <gtest/gtest.h>
 #include <prometheus/metric_family.h>
 

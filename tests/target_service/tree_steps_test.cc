@@ -108,8 +108,8 @@ void Advance(const internal::v1::Verdict& verdict, const Tree& tree, std::vector
   text.push_back(decision.next_token);
 }
 
-// Penalties, minimum and noise are those of the node's own path, also after the target was told the whole text
-// anew, by this sequence or by another one.
+// Penalties, minimum and noise are those of the node's own path, also after the target was told the
+// whole text anew, by this sequence or by another one.
 TEST(TreeSteps, EachNodeIsJudgedAsAtTheEndOfItsPath) {
   for (uint32_t seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);

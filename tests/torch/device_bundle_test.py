@@ -1,4 +1,5 @@
-"""scripts/device-bundle: packed, and run in an empty folder as on a machine with LibTorch, a compiler and no network. Without a card."""
+"""scripts/device-bundle: packed, and run in an empty folder as on a machine with LibTorch, a
+compiler and no network. Without a card."""
 
 import os
 import pathlib
@@ -50,7 +51,8 @@ class DeviceBundleTest(unittest.TestCase):
         self.assertIn("no LibTorch in", done.stderr)
 
     def test_it_builds_tests_and_writes_its_rows(self):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}  # no cache, no setting of ours
+        # No cache, no setting of ours
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
         done = run(self.root / "run", "--device=torch-cpu", f"--torch={TORCH}", "--shapes=tiny", env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [line.strip("| ").split(" | ") for line in (self.root / "rows.md").read_text().splitlines()[2:]]
@@ -65,7 +67,8 @@ class DeviceBundleTest(unittest.TestCase):
         self.check_that_nothing_was_borrowed()
 
     def check_that_nothing_was_borrowed(self):
-        """This machine has all that a bare one lacks: no header and no library of it may have been used."""
+        """This machine has all that a bare one lacks: no header and no library of it may have been
+        used."""
         build = self.root / "build"
         listed = run("ninja", "-C", build, "-t", "deps").stdout
         used = {os.path.normpath(build / line.strip()) for line in listed.splitlines() if line.startswith("    ")}

@@ -1,6 +1,6 @@
 // From a device that computes wrongly in one way to the way that serves: what is switched off, and
-// where that is said. The library here is a fake whose step is the decoder of model/, with a fault of
-// our choice for each way.
+// where that is said. The library here is a fake whose step is the decoder of model/, with a fault
+// of our choice for each way.
 #include "torch/load.h"
 
 #include <algorithm>

@@ -28,7 +28,8 @@ class StepInt8Test : public ::testing::Test, protected model::testing::Int8Check
   }
 };
 
-// Integers and scales that LibTorch's --dtype=int8 finds again in the numbers: the same bits, in every product.
+// Integers and scales that LibTorch's --dtype=int8 finds again in the numbers: the same bits, in
+// every product.
 TEST_F(StepInt8Test, IsWhatDtypeInt8MakesOfTheSameNumbers) {
   // The output of "biases" is its embedding, which is not int8 in the file.
   for (const auto& [variant, dtype] :

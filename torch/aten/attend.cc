@@ -81,8 +81,8 @@ class GatherAttender final : public Attender {
     layer_ = layer.keys.const_data_ptr();
   }
 
-  // A window is cut out of the whole, so that it begins at the same place of a copy for a tree's row
-  // as for its chain's.
+  // A window is cut out of the whole, so that it begins at the same place of a copy for a tree's
+  // row as for its chain's.
   at::Tensor Seen(const at::Tensor& copy, size_t row, int window) const {
     const int visible = pass_.rows[row].visible;
     const int first = window == 0 ? 0 : std::max(0, visible - window);

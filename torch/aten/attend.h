@@ -37,15 +37,16 @@ class Attender {
   // for all passes of its shape, so that a graph of another one computes it.
   virtual bool Begin(const PassRows& pass) = 0;
 
-  // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result is [tile, heads ·
-  // head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
+  // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result is [tile,
+  // heads · head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
   // that fill up give anything finite.
   virtual at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                             const at::Tensor& queries) = 0;
 
   // Of kSpans: rotation and the write to the cache in one kernel. `qkv` is a tile's product [tile,
-  // heads and then twice kv_heads of head_size], of the cache's type; `bias` is added to it, fp32, or
-  // undefined; cosines and sines of all positions are [context, head_size / 2]. Gives the queries.
+  // heads and then twice kv_heads of head_size], of the cache's type; `bias` is added to it, fp32,
+  // or undefined; cosines and sines of all positions are [context, head_size / 2]. Gives the
+  // queries.
   virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int /*tile_index*/,
                                     const at::Tensor& /*qkv*/, const at::Tensor& /*bias*/,
                                     const Rotation& /*all*/) {

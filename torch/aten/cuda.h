@@ -5,9 +5,9 @@
 
 namespace tandem::torch {
 
-// Loads LibTorch's CUDA half, and sets what makes products independent of the batch. Only ATen's operations
-// are used, so no header of CUDA is needed to build this. FAILED_PRECONDITION: what is missing, and how to
-// get it; or there is no device of this number.
+// Loads LibTorch's CUDA half, and sets what makes products independent of the batch. Only ATen's
+// operations are used, so no header of CUDA is needed to build this. FAILED_PRECONDITION: what is
+// missing, and how to get it; or there is no device of this number.
 absl::Status StartCuda(int card);
 
 }  // namespace tandem::torch

@@ -88,8 +88,8 @@ class DecoderStep final : public Step {
 
   LayerCache CacheOf(size_t layer) const;
 
-  // Gives back to the card what LibTorch keeps of memory that was freed: the next model's graphs, and
-  // what does not belong to LibTorch, cannot have it else.
+  // Gives back to the card what LibTorch keeps of memory that was freed: the next model's graphs,
+  // and what does not belong to LibTorch, cannot have it else.
   struct CacheEmptier {
     at::Device device;
     ~CacheEmptier();

@@ -8,8 +8,8 @@
 
 namespace tandem::torch {
 
-// All tensors are contiguous. On `stream` (torch/library/interface.h). Throw c10::Error where the device
-// refuses.
+// All tensors are contiguous. On `stream` (torch/library/interface.h). Throw c10::Error where the
+// device refuses.
 
 // x += added, where there is something to add, and then x's RMS norm (elementwise.h), as `type`:
 // fp32, bf16 or fp16. x: [rows, size], fp32; added: the same, of `type`.

@@ -39,8 +39,8 @@ struct LayerWeights {
 struct Weights {
   // Copies what `tensors` point at. Matrices and embeddings are held as `type`, all else as fp32.
   // int8: matrices are held in whole numbers, those that are int8 in the file as they are; with
-  // `others` the rest of the matrices is held as that. Embeddings that are not the output's are then
-  // as the file has them. `progress` as in StepOptions.
+  // `others` the rest of the matrices is held as that. Embeddings that are not the output's are
+  // then as the file has them. `progress` as in StepOptions.
   Weights(const model::DecoderSpec& spec, const model::DecoderTensors& tensors, at::Device device,
           at::ScalarType type, std::optional<at::ScalarType> others,
           const std::function<void(int64_t, int64_t)>& progress);

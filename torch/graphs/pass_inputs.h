@@ -1,6 +1,6 @@
 // What a pass is to a device: its shape, and arrays of numbers that it reads. Everything else of a
-// pass is the same for all passes of one shape, so a graph that was captured of one of them computes
-// each of them.
+// pass is the same for all passes of one shape, so a graph that was captured of one of them
+// computes each of them.
 //
 // Rows are filled up to whole tiles by a dummy sequence, which has one scratch page: its rows hold
 // token 0 at position 0, see themselves, and write what nobody reads.

@@ -6,8 +6,9 @@
 // a long context is read by many blocks at once, and neither the rows beside it nor the cells in
 // which its positions lie show in a result.
 //
-// Rows of one sequence, as a block of draft tokens or a piece of a prompt, read most of their keys and values
-// together (RowsTogether). Each row's sums are its own, and have the same order, whoever reads with it.
+// Rows of one sequence, as a block of draft tokens or a piece of a prompt, read most of their keys
+// and values together (RowsTogether). Each row's sums are its own, and have the same order, whoever
+// reads with it.
 //
 // Grids do not depend on what rows see: blocks take the pass's partials in turn, from a list on the
 // device. So one graph computes all passes of a shape (torch/graphs).
@@ -34,12 +35,13 @@ enum class AttentionFault {
 
 inline constexpr uint32_t kPartial = 256;
 
-// Rows of one sequence that see a whole partial in the cells of its positions read the same keys and
-// values, so one block computes them together: those of one stretch of so many rows of a pass.
+// Rows of one sequence that see a whole partial in the cells of its positions read the same keys
+// and values, so one block computes them together: those of one stretch of so many rows of a pass.
 inline constexpr uint32_t kRowsTogether = 8;
 
-// kThreads: of a block, a power of two of whole warps. kGroup: query heads, of one row or of several, that
-// read a key at a time; kPairs: the same where there are more than kGroup. Multiples of 4.
+// kThreads: of a block, a power of two of whole warps. kGroup: query heads, of one row or of
+// several, that read a key at a time; kPairs: the same where there are more than kGroup. Multiples
+// of 4.
 struct AttentionTraits {
   static constexpr int kThreads = 256;
   static constexpr int kGroup = 4;
@@ -64,8 +66,8 @@ struct AttentionArguments {
   const float* queries = nullptr;  // [row_count, heads, head_size], rotated
   void* out = nullptr;             // the same shape, of the pool's type
 
-  // Of each partial of these rows and head: the largest score, the sum of the weights, and head_size
-  // weighed values.
+  // Of each partial of these rows and head: the largest score, the sum of the weights, and
+  // head_size weighed values.
   float* partial_largest = nullptr;
   float* partial_sums = nullptr;
   float* partial_values = nullptr;
@@ -193,7 +195,8 @@ TANDEM_HOST_DEVICE void StageValues(const Block& block, float* stage,
   });
 }
 
-// Whether a row sees a whole partial, which begins at position `first`, in the cells of its positions.
+// Whether a row sees a whole partial, which begins at position `first`, in the cells of its
+// positions.
 template <typename Traits>
 TANDEM_HOST_DEVICE bool SeesAll(const AttentionArguments& a, const CacheRow& row, uint32_t first) {
   const uint32_t visible = VisibleOf<Traits>(row), end = first + kPartial;
@@ -231,8 +234,9 @@ TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_
   return {low, rows};
 }
 
-// Partial `number` of its row, and of the rows that go with it, for the query heads of one key/value
-// head: `all` heads, row by row, some at a time. Of its positions `skipped` to count - 1 count.
+// Partial `number` of its row, and of the rows that go with it, for the query heads of one
+// key/value head: `all` heads, row by row, some at a time. Of its positions `skipped` to count - 1
+// count.
 template <typename Traits, typename Element, uint32_t kPairs>
 TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>& shared,
                                     const AttentionArguments& a, uint32_t number,
@@ -353,8 +357,8 @@ TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>&
   }
 }
 
-// Partial `slot` of these rows, for the query heads of one key/value head, and the same partial of rows
-// that read the same keys.
+// Partial `slot` of these rows, for the query heads of one key/value head, and the same partial of
+// rows that read the same keys.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
                                       const AttentionArguments& a, uint32_t slot,
@@ -408,8 +412,8 @@ TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Trait
   }
 }
 
-// Puts a row's partials together in their order, for kThreads numbers of its result a block: x is the
-// row, and y counts blocks. A row that fills up gets zeros.
+// Puts a row's partials together in their order, for kThreads numbers of its result a block: x is
+// the row, and y counts blocks. A row that fills up gets zeros.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void CombinePartials(const Block& block, const AttentionArguments& a) {
   const CacheRow& row = a.rows[a.first_row + block.x()];

@@ -113,16 +113,16 @@ inline constexpr uint32_t kInFlight = 4;
 
 inline constexpr uint32_t kWarp = 32;  // threads
 
-// In a phase, behind loads and before what needs them, where all threads of a warp come by: the compiler,
-// which would rather have fewer registers than loads in flight, moves no load behind it.
+// In a phase, behind loads and before what needs them, where all threads of a warp come by: the
+// compiler, which would rather have fewer registers than loads in flight, moves no load behind it.
 TANDEM_HOST_DEVICE_INLINE void AskTogether() {
 #ifdef __CUDACC_RTC__
   __syncwarp();
 #endif
 }
 
-// How often a loop runs whose last turns change nothing: a card unrolls it to the end, the host leaves
-// them out.
+// How often a loop runs whose last turns change nothing: a card unrolls it to the end, the host
+// leaves them out.
 template <uint32_t kMost>
 TANDEM_HOST_DEVICE_INLINE uint32_t Unrolled([[maybe_unused]] uint32_t count) {
 #ifdef __CUDACC_RTC__

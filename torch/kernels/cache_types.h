@@ -11,8 +11,8 @@ namespace tandem::kernels {
 inline constexpr uint32_t kPageCells = 256;
 inline constexpr uint32_t kMaxHeadSize = 256;
 
-// One layer in the pool: where the first key lies, and how many words further on each next one does.
-// A head's key, and its value, are head_size words side by side.
+// One layer in the pool: where the first key lies, and how many words further on each next one
+// does. A head's key, and its value, are head_size words side by side.
 struct CacheLayer {
   uint64_t offset = 0;
   uint64_t page_words = 0;   // between pages
@@ -30,8 +30,8 @@ struct CacheLayer {
 };
 
 // A row of a pass. Lists are in arrays of the pass: page cell / kPageCells of the sequence is
-// pages[first_page + cell / kPageCells]. What a row attends to is computed in partials (attention.h),
-// which are numbered through all rows of the pass.
+// pages[first_page + cell / kPageCells]. What a row attends to is computed in partials
+// (attention.h), which are numbered through all rows of the pass.
 struct CacheRow {
   uint32_t first_page = 0;
   uint32_t position = 0;  // of its token; it sees the positions 0 to `position`

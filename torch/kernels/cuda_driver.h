@@ -1,6 +1,6 @@
-// CUDA's driver, as far as kernels need it: loading cubins, launching, and what they read and write.
-// It is loaded when it is asked for; nothing here is linked to CUDA. The context is the device's
-// primary one, which LibTorch uses, too; it is current on each thread that calls.
+// CUDA's driver, as far as kernels need it: loading cubins, launching, and what they read and
+// write. It is loaded when it is asked for; nothing here is linked to CUDA. The context is the
+// device's primary one, which LibTorch uses, too; it is current on each thread that calls.
 //
 // Thread safety: one thread at a time, the device's.
 #pragma once

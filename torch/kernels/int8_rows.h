@@ -1,6 +1,6 @@
 // What stands around a product in whole numbers (model/cpu/int8.h): rows of activations to integers
-// before it, and sums times scales behind it. With the bits of both on a processor; a row depends on
-// itself alone.
+// before it, and sums times scales behind it. With the bits of both on a processor; a row depends
+// on itself alone.
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -36,8 +36,9 @@ struct QuantizeShared {
   float largest[Traits::kThreads];
 };
 
-// A block a row. The scale is the largest magnitude / 127; 0 for a row of zeros, or of numbers so small
-// that 127 / the largest is infinite; NaN where a number is not finite, and all integers are 0 then.
+// A block a row. The scale is the largest magnitude / 127; 0 for a row of zeros, or of numbers so
+// small that 127 / the largest is infinite; NaN where a number is not finite, and all integers are
+// 0 then.
 template <typename Traits>
 TANDEM_HOST_DEVICE void Quantize(const Block& block, QuantizeShared<Traits>& shared,
                                  const QuantizeArguments& a) {
@@ -88,8 +89,8 @@ struct ScaleArguments {
 };
 static_assert(sizeof(ScaleArguments) == 40);
 
-// out = sum · the row's scale · the output's scale, in this order. x of a block is the row, and y counts
-// the row's blocks, of kThreads numbers each.
+// out = sum · the row's scale · the output's scale, in this order. x of a block is the row, and y
+// counts the row's blocks, of kThreads numbers each.
 template <typename Traits>
 TANDEM_HOST_DEVICE void Scale(const Block& block, const ScaleArguments& a) {
   block.Threads([&](int t) {

@@ -34,8 +34,9 @@ class JudgeTables {
   void Clear();
 
   // Rows first_logits_row … first_logits_row + block.size() of the logits are judged, by a rule
-  // whose settings were checked. Of a chain each q is empty or gives its candidate more than 0; a tree's
-  // rule has trees (common/acceptance/tree.h). `history`: the `committed` tokens, where settings.sampling.looks_back(), else null.
+  // whose settings were checked. Of a chain each q is empty or gives its candidate more than 0; a
+  // tree's rule has trees (common/acceptance/tree.h). `history`: the `committed` tokens, where
+  // settings.sampling.looks_back(), else null.
   void AddBlock(const speculation::SequenceSettings& settings,
                 const speculation::CandidateTree& block, uint32_t committed,
                 const sampling::TokenHistory* history, uint32_t first_logits_row);
@@ -49,8 +50,8 @@ class JudgeTables {
 
   size_t size() const { return parts_.size(); }  // that were added
 
-  // What is to be copied for the kernels. A part is a sequence, a tree one for each node; rows lie in the
-  // order of the parts.
+  // What is to be copied for the kernels. A part is a sequence, a tree one for each node; rows lie
+  // in the order of the parts.
   const std::vector<JudgeSequence>& sequences() const { return sequences_; }
   const std::vector<JudgeRow>& rows() const { return rows_; }
   const std::vector<uint32_t>& ids() const { return ids_; }

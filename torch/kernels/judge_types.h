@@ -29,8 +29,8 @@ enum class RowRule : uint32_t {
 
 enum class RowLogprobs : uint32_t { kNone, kOfModel, kOfP };
 
-// Whether a row has a candidate, and what for. kTold: its log probability alone; the row has a token of
-// its own whatever it is, as the last one of a block.
+// Whether a row has a candidate, and what for. kTold: its log probability alone; the row has a
+// token of its own whatever it is, as the last one of a block.
 enum class RowCandidate : uint32_t { kNone, kJudged, kTold };
 
 // What the rows of one part have in common: sampling::SamplingParameters, and more.
@@ -61,8 +61,8 @@ struct JudgeSequence {
   // in `ids`.
   Slice seen;
   uint32_t seen_counts = 0;
-  // The tokens that follow, in `ids`: a row comes after the first `index` of them. Of a tree each node is
-  // a sequence of one row, and these are its path.
+  // The tokens that follow, in `ids`: a row comes after the first `index` of them. Of a tree each
+  // node is a sequence of one row, and these are its path.
   Slice following;
 };
 

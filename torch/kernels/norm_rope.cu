@@ -1,5 +1,5 @@
-// Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads a block. Of
-// the norm a block has a row; of the others kThreads pairs, or numbers, of one.
+// Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads a
+// block. Of the norm a block has a row; of the others kThreads pairs, or numbers, of one.
 #include "torch/kernels/norm_rope.h"
 
 namespace tandem::kernels {

@@ -1,6 +1,6 @@
-// What stands between the products of a layer: the residual and its norm in one kernel, rotation and
-// the write to the cache in another one, and the gate of an MLP in a third one. A row depends on
-// itself alone.
+// What stands between the products of a layer: the residual and its norm in one kernel, rotation
+// and the write to the cache in another one, and the gate of an MLP in a third one. A row depends
+// on itself alone.
 //
 // Products come as they are made, in the type that keys and values are held in: that of all void
 // pointers here. All is computed in float32.
@@ -123,8 +123,8 @@ struct RopeWriteArguments {
   uint32_t heads = 0;     // of queries
   float query_scale = 1;  // queries are multiplied by it after the rotation
 
-  // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values; and what is added to each row of
-  // it first, null: nothing is.
+  // [rows, (heads + 2 * kv_heads) * head_size]: queries, keys, values; and what is added to each
+  // row of it first, null: nothing is.
   const void* qkv = nullptr;
   const float* bias = nullptr;
   const float* cosines = nullptr;  // [positions, head_size / 2], as RopeTable in model/
@@ -191,8 +191,8 @@ struct GateArguments {
 };
 static_assert(sizeof(GateArguments) == 24);
 
-// out = SiLU(gate) * up, SiLU(x) = x / (1 + exp(-x)). x of a block is the row, and y counts the row's
-// blocks, of kThreads numbers each.
+// out = SiLU(gate) * up, SiLU(x) = x / (1 + exp(-x)). x of a block is the row, and y counts the
+// row's blocks, of kThreads numbers each.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments& a) {
   const auto* in =

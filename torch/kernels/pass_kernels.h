@@ -1,6 +1,6 @@
-// The kernels that a step puts between LibTorch's operations. The step's library is loaded and links
-// none of ours, so it gets them by this interface; tests give it the same kernels as the host runs
-// them.
+// The kernels that a step puts between LibTorch's operations. The step's library is loaded and
+// links none of ours, so it gets them by this interface; tests give it the same kernels as the host
+// runs them.
 //
 // Thread safety: the device's thread alone.
 #pragma once

@@ -3,8 +3,8 @@
 
     python resume.py ipv4:127.0.0.1:50050,127.0.0.1:50060
 
-The client goes on by itself. It gives up after `patience` seconds without any progress. What it has by then is in
-the error, and the text can still go on later, at any orchestrator of the same model.
+The client goes on by itself. It gives up after `patience` seconds without any progress. What it has
+by then is in the error, and the text can still go on later, at any orchestrator of the same model.
 """
 
 import sys

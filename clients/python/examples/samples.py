@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several requests at once, of several texts each, with asyncio. Prints each text with its mean log probability.
+"""Several requests at once, of several texts each, with asyncio. Prints each text with its mean log
+probability.
 
     python samples.py [HOST:PORT]
 """

@@ -5,8 +5,8 @@
 // points into the tokenizer and lives as long as it. Inputs are borrowed for the call only; a null
 // pointer is allowed where the size is 0. Errors: a function that can fail returns false (or null)
 // and leaves UTF-8 text in *error, to be given back with tandem_buffer_free; its other outputs are
-// untouched. A panic inside becomes such an error. No text that was encoded is kept. Threads: a tokenizer may be used from any number
-// of threads at once, but for tandem_tokenizer_free.
+// untouched. A panic inside becomes such an error. No text that was encoded is kept. Threads: a
+// tokenizer may be used from any number of threads at once, but for tandem_tokenizer_free.
 #pragma once
 
 #include <stdbool.h>
@@ -86,10 +86,10 @@ typedef struct {
   bool add_generation_prompt;
 } TandemChatInput;
 
-// From the text of a tokenizer_config.json, and from JSON as its "chat_template" (a text, or a list of
-// {"name", "template"}), which goes before what the former has; each possibly empty. Null in
-// *chat_template where neither has a template. *missing: what the templates use and the engine lacks,
-// separated by commas.
+// From the text of a tokenizer_config.json, and from JSON as its "chat_template" (a text, or a list
+// of {"name", "template"}), which goes before what the former has; each possibly empty. Null in
+// *chat_template where neither has a template. *missing: what the templates use and the engine
+// lacks, separated by commas.
 bool tandem_chat_template_new(const TandemTokenizer* tokenizer, const uint8_t* config,
                               size_t config_size, const uint8_t* templates, size_t templates_size,
                               TandemChatTemplate** chat_template, TandemBuffer* missing,

@@ -1,10 +1,11 @@
 // What texts so far got from each drafter: where a text of the same kind begins, under a like load.
 //
 // Of each text only its first rounds with a drafter count, whether it kept that drafter or not. All
-// rounds would say how well a drafter does for the texts that chose it, which is better than what a new
-// text gets.
+// rounds would say how well a drafter does for the texts that chose it, which is better than what a
+// new text gets.
 //
-// Counts and times only. Bounded: beyond kMaxKnown drafters of kinds no more are remembered. Thread-safe.
+// Counts and times only. Bounded: beyond kMaxKnown drafters of kinds no more are remembered.
+// Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +40,8 @@ struct DrafterSums {
 
 // What is known of a drafter from other texts.
 struct CommonDrafter {
-  // Texts, or rounds of a text, after which an old one counts 1/e: enough to see past the noise, few
-  // enough to follow a text that changes.
+  // Texts, or rounds of a text, after which an old one counts 1/e: enough to see past the noise,
+  // few enough to follow a text that changes.
   static constexpr double kMemory = 32;
   static constexpr double kFade = 1 - 1 / kMemory;
 
@@ -62,7 +63,8 @@ struct CommonDrafter {
 
 class CommonDrafters {
  public:
-  // Texts in a row that may begin with a drafter to learn of it: texts of three sorts by turns show two of each.
+  // Texts in a row that may begin with a drafter to learn of it: texts of three sorts by turns show
+  // two of each.
   static constexpr uint64_t kLearnTexts = 6;
   static constexpr size_t kMaxKnown = 2048;  // drafters of kinds, of some 200 bytes each
 
@@ -78,8 +80,8 @@ class CommonDrafters {
     return static_cast<int>(std::bit_width(std::max(sequences, 1u))) / 2;
   }
 
-  // `always`: choosers try another drafter all the time, for one round each, whether or not that may
-  // pay. For tests.
+  // `always`: choosers try another drafter all the time, for one round each, whether or not that
+  // may pay. For tests.
   explicit CommonDrafters(bool always = false) : always_(always) {}
   bool always() const { return always_; }
 
@@ -97,8 +99,8 @@ class CommonDrafters {
     if (Drafter* const one = Find(kind, drafter)) one->known.AddSwitch(seconds);
   }
 
-  // A text that begins may begin with this drafter to learn of it. True for the first kLearnTexts that
-  // ask, and then for the 4th, 8th, 16th, …
+  // A text that begins may begin with this drafter to learn of it. True for the first kLearnTexts
+  // that ask, and then for the 4th, 8th, 16th, …
   bool BeginToLearn(const Kind& kind, const std::string& drafter) {
     concurrency::MutexLock lock(mutex_);
     Drafter* const one = Find(kind, drafter);

@@ -1,6 +1,6 @@
-// What a sample asks its draft for, round by round: which drafter, where the request leaves that open
-// (drafter_chooser.h), and how many draft tokens (length/policy.h). Each drafter has a length policy of
-// its own, which may choose none. Not thread-safe: used on the request's strand.
+// What a sample asks its draft for, round by round: which drafter, where the request leaves that
+// open (drafter_chooser.h), and how many draft tokens (length/policy.h). Each drafter has a length
+// policy of its own, which may choose none. Not thread-safe: used on the request's strand.
 #pragma once
 
 #include <cstdint>

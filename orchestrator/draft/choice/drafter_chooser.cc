@@ -12,15 +12,18 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Rounds that a trial counts at most. Half of them may end it, for one round says little. What other
-// texts got weighs as much as a trial, and a text may lose so much on trials before it earns more.
+// Rounds that a trial counts at most. Half of them may end it, for one round says little. What
+// other texts got weighs as much as a trial, and a text may lose so much on trials before it earns
+// more.
 constexpr double kTrialRounds = 8;
-// Rounds in other texts, two trials. With fewer, texts begin with the drafter to learn of it, and how
-// much texts differ is rather guessed than known.
+// Rounds in other texts, two trials. With fewer, texts begin with the drafter to learn of it, and
+// how much texts differ is rather guessed than known.
 constexpr double kKnownRounds = 2 * kTrialRounds;
-// That guess: of the mean tokens a round, one standard deviation. Copies and prose are as far apart.
+// That guess: of the mean tokens a round, one standard deviation. Copies and prose are as far
+// apart.
 constexpr double kSpread = 0.4;
-// Of the tokens a second, to change the drafter. Less is noise and brings less than the switch costs.
+// Of the tokens a second, to change the drafter. Less is noise and brings less than the switch
+// costs.
 constexpr double kGain = 0.08;
 // Of the rounds' time, for trials: what a text loses to them where they never show anything.
 constexpr double kShare = 0.03;
@@ -122,8 +125,8 @@ void DrafterChooser::Keep(uint32_t drafter, DrafterReason reason) {
   Use(drafter);
 }
 
-// What the rest of the text may win by a trial pays for it, and so does the credit. Half of the trials
-// that promise something keep it, and half of a trial's rounds are done when it is given up.
+// What the rest of the text may win by a trial pays for it, and so does the credit. Half of the
+// trials that promise something keep it, and half of a trial's rounds are done when it is given up.
 bool DrafterChooser::IsTrialDue(uint32_t drafter, const std::vector<Value>& values,
                                 uint32_t tokens_left) const {
   if (common_.always()) return true;

@@ -1,27 +1,27 @@
 // Chooses which of a request's drafters drafts: the one with the most tokens a time for this text.
 //
-// What is known. A drafter's tokens and seconds a round are means over this text's rounds with it, in
-// which old ones fade, with what other texts got (common_drafters.h) as some rounds more. So a text
-// begins with the common best, and soon goes its own way. It changes to another drafter that it has
-// tried once that one's mean is clearly better.
+// What is known. A drafter's tokens and seconds a round are means over this text's rounds with it,
+// in which old ones fade, with what other texts got (common_drafters.h) as some rounds more. So a
+// text begins with the common best, and soon goes its own way. It changes to another drafter that
+// it has tried once that one's mean is clearly better.
 //
-// Trials. A drafter that was not measured lately may be as much better as texts differ. It is tried if
-// that would be better than the best, if the rest of the text may earn what the trial costs, and if the
-// credit pays for it: some rounds at the text's beginning, and a share of the time since. What it costs
-// are its rounds and both switches, for a drafter reads the text so far. It ends as soon as it is clearly
-// worse. The wait for the next trial of a drafter doubles with each that changed nothing. Some texts begin
-// with the trial of a drafter of which too little is known. Rounds in which the length policy tries a
-// length do not count.
+// Trials. A drafter that was not measured lately may be as much better as texts differ. It is tried
+// if that would be better than the best, if the rest of the text may earn what the trial costs, and
+// if the credit pays for it: some rounds at the text's beginning, and a share of the time since.
+// What it costs are its rounds and both switches, for a drafter reads the text so far. It ends as
+// soon as it is clearly worse. The wait for the next trial of a drafter doubles with each that
+// changed nothing. Some texts begin with the trial of a drafter of which too little is known.
+// Rounds in which the length policy tries a length do not count.
 //
-// The target alone is a candidate of the length policies: each drafter has its own, and may be given
-// length 0.
+// The target alone is a candidate of the length policies: each drafter has its own, and may be
+// given length 0.
 //
-// A drafter whose draft fails twice in a row is left alone for a while, which doubles, and one that no
-// draft takes is left for good. If all are, the last one is kept, and rounds are plain.
+// A drafter whose draft fails twice in a row is left alone for a while, which doubles, and one that
+// no draft takes is left for good. If all are, the last one is kept, and rounds are plain.
 //
-// It sees counts and times of rounds that are decided. It never sees a token or a probability. So who
-// drafts a block does not depend on what is drawn for it, and the text keeps the target's distribution
-// under every exact rule.
+// It sees counts and times of rounds that are decided. It never sees a token or a probability. So
+// who drafts a block does not depend on what is drawn for it, and the text keeps the target's
+// distribution under every exact rule.
 //
 // Belongs to one sample. Not thread-safe. No clock.
 #pragma once
@@ -39,8 +39,8 @@ namespace tandem::orchestrator {
 
 class DrafterChooser {
  public:
-  // `names` has 1 to kMaxDrafters different drafters; the first is the one to begin with where nothing
-  // is known. `nodes` are those of a tree; 0: chains. `common` outlives this object.
+  // `names` has 1 to kMaxDrafters different drafters; the first is the one to begin with where
+  // nothing is known. `nodes` are those of a tree; 0: chains. `common` outlives this object.
   DrafterChooser(const std::vector<std::string>& names, acceptance::Rule rule, uint32_t nodes,
                  CommonDrafters& common);
 
@@ -53,7 +53,8 @@ class DrafterChooser {
   // A round was decided whose drafter Next chose. Rounds that did not ask are not told.
   void Observe(const RoundRecord& round);
 
-  // The first round of this drafter since it was opened has not been decided: it is to read the text.
+  // The first round of this drafter since it was opened has not been decided: it is to read the
+  // text.
   bool opening() const { return rounds_ == 0; }
 
  private:

@@ -8,13 +8,14 @@
 namespace tandem::orchestrator {
 namespace {
 
-// Draft tokens of a chain that ends by confidence, to those of the best chain which brings as much: it leaves out
-// what would have been rejected.
+// Draft tokens of a chain that ends by confidence, to those of the best chain which brings as much:
+// it leaves out what would have been rejected.
 constexpr double kConfidentDrafted = 0.8;
 
-// Tokens per round of a tree of 8 nodes, to those of the longest chain; and what twice the nodes add to that. By what
-// was computed for an earlier demo pair at temperature 1: 3.08, 3.58, 4.10 and 4.62 for 8 to 64 nodes, 2.95 for the
-// best chain. What was measured later is more (bench/README.md, Trees beside chains).
+// Tokens per round of a tree of 8 nodes, to those of the longest chain; and what twice the nodes
+// add to that. By what was computed for an earlier demo pair at temperature 1: 3.08, 3.58, 4.10 and
+// 4.62 for 8 to 64 nodes, 2.95 for the best chain. What was measured later is more
+// (bench/README.md, Trees beside chains).
 double TokensOfTree(const DraftShape& tree, double longest_chain) {
   const double doublings = std::log2(static_cast<double>(tree.nodes) / kMinPolicyNodes);
   return std::min(longest_chain * (1.04 + 0.17 * doublings), tree.tokens + 1.0);

@@ -1,10 +1,10 @@
 // How many tokens a round brings, by the shape of its block: running counts that forget.
 //
-// Chains of a fixed length share one count per position: a chance that the token there is accepted, given those before
-// it, so each length tells of the others (Leviathan et al. 2023, equation 1, with a chance per position). Trees
-// and chains that end by confidence are counted whole, for what a draft says of its tokens may be far from the chance
-// that they are accepted. One that was not seen lately is expected to be a little better than chains are: so it is asked
-// for, and measured.
+// Chains of a fixed length share one count per position: a chance that the token there is accepted,
+// given those before it, so each length tells of the others (Leviathan et al. 2023, equation 1,
+// with a chance per position). Trees and chains that end by confidence are counted whole, for what
+// a draft says of its tokens may be far from the chance that they are accepted. One that was not
+// seen lately is expected to be a little better than chains are: so it is asked for, and measured.
 //
 // Plain value, not thread-safe.
 #pragma once
@@ -18,16 +18,18 @@ namespace tandem::orchestrator {
 
 class AcceptanceEstimate {
  public:
-  // A round asked for `shape`, cut to at most `asked` tokens on a path where the text had no room; `came` draft tokens
-  // came (of a tree: nodes), and `accepted` were accepted. A block that was short or late counts as one whose missing
-  // tokens were rejected: what counts is what asking brings.
+  // A round asked for `shape`, cut to at most `asked` tokens on a path where the text had no room;
+  // `came` draft tokens came (of a tree: nodes), and `accepted` were accepted. A block that was
+  // short or late counts as one whose missing tokens were rejected: what counts is what asking
+  // brings.
   void Observe(uint32_t shape, uint32_t asked, uint32_t came, uint32_t accepted);
 
   struct Expected {
     ByShape tokens;   // of a round: accepted draft tokens and one of the target's own
     ByShape drafted;  // draft tokens that come
   };
-  // `chain`: the chain that is the best, so far as that is known; what was not seen is compared with it.
+  // `chain`: the chain that is the best, so far as that is known; what was not seen is compared
+  // with it.
   Expected Expect(uint32_t chain) const;
 
   double alpha() const;  // accepted over tested tokens, all positions together; kPrior before any

@@ -1,5 +1,5 @@
-// The policy "auto": the length, or the tree, with the most expected tokens per time, as the requests of its group find
-// it together (length_group.h). Not thread-safe; the group is shared.
+// The policy "auto": the length, or the tree, with the most expected tokens per time, as the
+// requests of its group find it together (length_group.h). Not thread-safe; the group is shared.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,9 @@ class CommonLength {
   static constexpr size_t kMaxGroups = 32;
 
   // The group of requests with this drafter (as the request names it; may be empty), rule,
-  // number of nodes of a tree (0: a chain; absent: the group chooses it), and confidence that ends their blocks
-  // (absent: the group chooses it), and those alone whose draft may prepare blocks, or none of them.
+  // number of nodes of a tree (0: a chain; absent: the group chooses it), and confidence that ends
+  // their blocks (absent: the group chooses it), and those alone whose draft may prepare blocks, or
+  // none of them.
   std::shared_ptr<LengthGroup> Group(const std::string& drafter, acceptance::Rule rule,
                                      std::optional<uint32_t> draft_nodes = 0,
                                      std::optional<double> min_confidence = {},

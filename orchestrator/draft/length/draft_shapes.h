@@ -1,9 +1,10 @@
-// The shapes that a length policy chooses among: chains of 0 to kMaxDraftTokens draft tokens, chains that end where
-// their draft is in doubt, and a few trees. Shapes 0 to kMaxDraftTokens are the chains of as many tokens. Those that end
-// by confidence follow, each at less of it than the one before, and the trees, each with more nodes.
+// The shapes that a length policy chooses among: chains of 0 to kMaxDraftTokens draft tokens,
+// chains that end where their draft is in doubt, and a few trees. Shapes 0 to kMaxDraftTokens are
+// the chains of as many tokens. Those that end by confidence follow, each at less of it than the
+// one before, and the trees, each with more nodes.
 //
-// How long a path of a tree may be was chosen, and not measured: the draft has a pass for each token of it, and
-// in trees that are grown best node first most paths end before.
+// How long a path of a tree may be was chosen, and not measured: the draft has a pass for each
+// token of it, and in trees that are grown best node first most paths end before.
 //
 // Plain values.
 #pragma once

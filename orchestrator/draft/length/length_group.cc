@@ -39,7 +39,8 @@ double LengthGroup::Line::PerToken() const {
 
 double LengthGroup::Line::Fixed() const { return std::max(0.0, (t - PerToken() * k) / weight); }
 
-// By the target's own curve. Without one, half of a measured pass is fixed, and half follows its rows.
+// By the target's own curve. Without one, half of a measured pass is fixed, and half follows its
+// rows.
 double LengthGroup::PassSeconds(const LengthInputs& inputs, double rows) const {
   rows = std::max(rows, 1.0);
   const auto whole = static_cast<uint32_t>(rows);
@@ -56,8 +57,9 @@ bool LengthGroup::Offered(uint32_t shape, const LengthInputs& inputs) const {
   return !IsConfident(shape) || (ends_by_confidence_ && inputs.ends_by_confidence);
 }
 
-// What was measured at lengths whose rounds are of the same kind tells of each other. Plain decoding has none: where
-// its rounds take longer than the model says, it is preferred a little too much, and nothing is lost to it.
+// What was measured at lengths whose rounds are of the same kind tells of each other. Plain
+// decoding has none: where its rounds take longer than the model says, it is preferred a little too
+// much, and nothing is lost to it.
 double LengthGroup::CorrectionOf(uint32_t shape) const {
   if (shape == 0) return 0;
   constexpr double kPrior = 0.3;  // of no correction; 1: kLengthMemory rounds
@@ -248,11 +250,12 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   }
   Average(absl::ToDoubleSeconds(round.stages.device), kWeight, pass_);
   Average(std::max(1u, round.pass_rows), kWeight, pass_rows_);
-  // The first rounds of a length still share passes with others'. One that the text's end has cut short is of another,
-  // and of one that waited for prompts the rest says little.
+  // The first rounds of a length still share passes with others'. One that the text's end has cut
+  // short is of another, and of one that waited for prompts the rest says little.
   if (sequence.rounds <= 2 || round.asked_tokens != round.choice->tokens) return;
   if (!asked && round.prepared_tokens != round.choice->tokens) return;
-  // The model is of all that do the same: while others draft less, a round of ours is faster than it says.
+  // The model is of all that do the same: while others draft less, a round of ours is faster than
+  // it says.
   if (!shared_[sequence.shape]) return;
   if (round.prefill > 0.1 * (round.decided - round.began)) return;
   const double model = times_[sequence.shape].time;

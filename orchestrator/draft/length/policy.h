@@ -24,7 +24,8 @@ struct LengthInputs {
   DecodingLoad decoding = {};
   // Draft tokens on a path that the target takes at most.
   uint32_t max_draft_tokens = kMaxDraftTokens;
-  // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0: chains alone.
+  // Nodes of a tree that target and draft take at most, where the policy may choose trees; 0:
+  // chains alone.
   uint32_t max_nodes = 0;
   bool ends_by_confidence = false;  // the draft can end a chain where it is in doubt
   // Outcomes for which the draft may prepare blocks; 0: it does not.

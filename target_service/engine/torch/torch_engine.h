@@ -1,5 +1,5 @@
-// The engine of a model that LibTorch computes on a card: rows are judged there by our kernels, with
-// the bits of cpu_engine.h, and no logits come back.
+// The engine of a model that LibTorch computes on a card: rows are judged there by our kernels,
+// with the bits of cpu_engine.h, and no logits come back.
 //
 //   Launch: roll caches back ▶ model step ▶ judge, all put on the card's stream; the host goes on
 //   Await:  wait for the oldest ▶ read its verdicts
@@ -25,10 +25,10 @@
 
 namespace tandem::target_service {
 
-// The part of the self-check that needs no model (judge_check.cc). Has the card judge random rows under
-// every rule and with every kind of option, and compares every bit with the judge of cpu_engine.h.
-// DATA_LOSS: they differ; the message says where. Else an error of the card. On the thread that calls;
-// nothing else uses `judge` then.
+// The part of the self-check that needs no model (judge_check.cc). Has the card judge random rows
+// under every rule and with every kind of option, and compares every bit with the judge of
+// cpu_engine.h. DATA_LOSS: they differ; the message says where. Else an error of the card. On the
+// thread that calls; nothing else uses `judge` then.
 absl::Status CheckJudge(kernels::DeviceJudge& judge);
 
 // Thread safety: as Engine.

@@ -17,8 +17,8 @@ namespace tandem::target_service {
 EngineFactory TorchCpuFactory();
 
 // "cuda": torch_engine.h, if the judge's kernels are there, run, and pass their check (CheckJudge).
-// Else logits are copied and judged by cpu_engine.h; the log says why (device_path_switched_off), and so
-// do EngineInfo::switched_off and numerics_id.
+// Else logits are copied and judged by cpu_engine.h; the log says why (device_path_switched_off),
+// and so do EngineInfo::switched_off and numerics_id.
 EngineFactory CudaFactory();
 
 // Loads the judge's kernels; JudgeOnCard: on CUDA device `card`.

@@ -261,8 +261,8 @@ TEST_F(LoadSourceTest, KeepsSoManyRunning) {
   EXPECT_EQ(service_.counts().max_active, 7);
 }
 
-// With long requests most of a run is its tail. All records end there, so their tokens are counted, and the time is
-// that of these tokens.
+// With long requests most of a run is its tail. All records end there, so their tokens are counted,
+// and the time is that of these tokens.
 TEST_F(LoadSourceTest, CountsTheTokensOfTheTail) {
   service_.WaitBetween(std::chrono::milliseconds(60));
   const LoadRun run = Run(1, 0, "");

@@ -131,8 +131,8 @@ TEST(RequestFlagsTest, Drafters) {
   EXPECT_EQ(Parse({"--drafter=model,mixed"}).request.speculation().drafters_size(), 2);
 }
 
-// Each range: tests/common/messages/request_options_test.cc; that no bad value gets through is shown for
-// each kind of flag: flag_set_test.cc. Here: that the flags have the table's.
+// Each range: tests/common/messages/request_options_test.cc; that no bad value gets through is
+// shown for each kind of flag: flag_set_test.cc. Here: that the flags have the table's.
 TEST(RequestFlagsTest, RangesAreNamedWithTheFlag) {
   const std::pair<const char*, const char*> bad[] = {
       {"--top-p=0", "above 0, to 1"},       {"--draft-nodes=65", "0 to 64"},

@@ -1,7 +1,8 @@
 """A server that answers like the hub, and one beside it that answers like its content network.
 
-Large files (*.safetensors, *.gguf) are redirected to the second one, as the hub does it: with X-Linked-Etag and X-Linked-Size. Small
-ones are redirected within the hub. `faults` say what goes wrong.
+Large files (*.safetensors, *.gguf) are redirected to the second one, as the hub does it: with
+X-Linked-Etag and X-Linked-Size. Small ones are redirected within the hub. `faults` say what goes
+wrong.
 """
 
 import collections

@@ -352,7 +352,8 @@ class FaultTest(PullTest):
         self.check_whole()
 
     def test_tries_that_bring_next_to_nothing_come_to_an_end(self):
-        """One server sends a byte per connection; the other begins again each time, now further, now less far."""
+        """One server sends a byte per connection; the other begins again each time, now further,
+        now less far."""
         other = Hub()
         self.addCleanup(other.close)
         other.repositories["owner/name"] = self.repository

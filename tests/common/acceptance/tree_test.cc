@@ -235,8 +235,8 @@ TEST(TreeTest, TheJointLawIsTheTargets) {
   EXPECT_TRUE(fit.Passes()) << fit.ToString();
 }
 
-// The mistake that suggests itself: every path is sampled by itself, and the longest match wins. What
-// the draft proposed is then too frequent.
+// The mistake that suggests itself: every path is sampled by itself, and the longest match wins.
+// What the draft proposed is then too frequent.
 TEST(TreeTest, ControlTheLongestMatchAmongIndependentSamples) {
   const testing::ChiSquare fit =
       LawOf([](World& world, const Tokens& text, const Tree& tree, uint64_t seed) {
@@ -260,9 +260,9 @@ TEST(TreeTest, ControlTheLongestMatchAmongIndependentSamples) {
 
 // ---- why the ratio rules have no trees whose siblings are chosen by their values ----
 
-// Two siblings are tried in order by the ratio rule: the first against p, the second against what is left
-// of p (SpecInfer, arXiv 2305.09781; Chen et al., arXiv 2402.12374). The law of the token that comes of it,
-// all draws enumerated.
+// Two siblings are tried in order by the ratio rule: the first against p, the second against what
+// is left of p (SpecInfer, arXiv 2305.09781; Chen et al., arXiv 2402.12374). The law of the token
+// that comes of it, all draws enumerated.
 enum class Siblings : uint8_t {
   kInTheOrderDrawn,
   kLikeliestFirst,  // the order depends on the draws

@@ -1,5 +1,5 @@
-// The table of a request's options: the range of each, what cannot go together, the names of each. The
-// fronts' tests show that they are wired to it: tests/client/common/request_flags_test.cc,
+// The table of a request's options: the range of each, what cannot go together, the names of each.
+// The fronts' tests show that they are wired to it: tests/client/common/request_flags_test.cc,
 // tests/orchestrator/openai/completion_request_test.cc, tests/orchestrator/generate.
 #include "common/messages/request_options.h"
 

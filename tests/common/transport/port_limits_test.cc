@@ -223,8 +223,8 @@ TEST(PortLimits, CompressedMessagesAreNotUnpacked) {
   EXPECT_TRUE(StatusOf(stub, method, ToBytes(""), GRPC_COMPRESS_NONE).ok());
 }
 
-// A stream of reflection that asks one thing and stays open. `answered` or `ended` says what came of
-// it.
+// A stream of reflection that asks one thing and stays open. `answered` or `ended` says what came
+// of it.
 class ReflectionCall final : public BytesClientReactor {
  public:
   explicit ReflectionCall(grpc::GenericStub& stub) {

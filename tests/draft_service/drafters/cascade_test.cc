@@ -110,8 +110,8 @@ TEST(Cascade, BlocksAreTheModelsToTheBit) {
   }
 }
 
-// Guesses that a table draws: a block of two tokens follows the model's own distribution, and each q is what
-// the model says there.
+// Guesses that a table draws: a block of two tokens follows the model's own distribution, and each
+// q is what the model says there.
 TEST(Cascade, GuessesThatAreDrawnLeaveTheModelsDistribution) {
   TableModel model({});
   const Tokens prompt = {4, 1};  // nothing in it comes twice

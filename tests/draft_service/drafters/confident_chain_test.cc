@@ -1,5 +1,5 @@
-// Chains that end where the draft model doubts: behind the first candidate at which the chance that all so
-// far are accepted is too low, and never anywhere else.
+// Chains that end where the draft model doubts: behind the first candidate at which the chance that
+// all so far are accepted is too low, and never anywhere else.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,9 +21,9 @@ CandidateTree ProposeConfident(Drafter& drafter, uint32_t max_draft_tokens, doub
   return *std::move(block);
 }
 
-// The chance that the target draws `token` after `text`, if its logits are the draft's but for an error:
-// counting anew. Under rule greedy that of the token at temperature 1, under coupled the share that its
-// arrival in the race has among all.
+// The chance that the target draws `token` after `text`, if its logits are the draft's but for an
+// error: counting anew. Under rule greedy that of the token at temperature 1, under coupled the
+// share that its arrival in the race has among all.
 double ChanceOf(const TableModel& model, const DrafterSetup& setup, const Tokens& text,
                 uint32_t token) {
   sampling::SamplingParameters parameters = setup.sampling;

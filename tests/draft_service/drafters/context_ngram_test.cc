@@ -31,7 +31,8 @@ TEST(ContextNgram, Examples) {
   EXPECT_THAT(ProposeAfter({5, 1, 5, 1, 5, 2, 5}, 1), ElementsAre(1));
   // and of equals the later one.
   EXPECT_THAT(ProposeAfter({5, 2, 5, 1, 5}, 1), ElementsAre(1));
-  // Further on, those count that agree so far: after 5 1 there is 8, though after 5 _ 7 is commoner.
+  // Further on, those count that agree so far: after 5 1 there is 8, though after 5 _ 7 is
+  // commoner.
   EXPECT_THAT(ProposeAfter({5, 1, 8, 5, 1, 8, 5, 2, 7, 5, 3, 7, 5, 4, 7, 5}, 2), ElementsAre(1, 8));
   // A longer query.
   EXPECT_THAT(ProposeAfter({1, 2, 3, 9, 3, 4, 3, 4, 2, 3}, 1), ElementsAre(4));

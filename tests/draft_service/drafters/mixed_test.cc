@@ -51,8 +51,8 @@ TEST(Mixed, DrawsFromTheTableAlone) {
   EXPECT_THAT(drafter->Propose(2)->q, IsEmpty());
 }
 
-// What the text has had comes before what the table says; a token of both is one node, and either goes on
-// where the other does not.
+// What the text has had comes before what the table says; a token of both is one node, and either
+// goes on where the other does not.
 TEST(Mixed, TreesOfTheTextAndOfTheTable) {
   const auto tree_after = [](const std::vector<uint32_t>& text, const BlockShape& shape) {
     auto drafter = Make(Factory());
@@ -65,7 +65,8 @@ TEST(Mixed, TreesOfTheTextAndOfTheTable) {
   };
   EXPECT_THAT(tree_after({}, {4, 9}).tokens, IsEmpty());
   EXPECT_THAT(tree_after({7}, {4, 9}).tokens, IsEmpty());
-  // After 1 the text had 3, once: 1/2. The other half has the table: 8: 1/3, 2: 1/6, and behind them 9 and 6.
+  // After 1 the text had 3, once: 1/2. The other half has the table: 8: 1/3, 2: 1/6, and behind
+  // them 9 and 6.
   CandidateTree tree = tree_after({1, 3, 7, 1}, {2, 9});
   EXPECT_THAT(tree.tokens, ElementsAre(3, 8, 9, 7, 2, 6));
   EXPECT_THAT(tree.parents, ElementsAre(0, 0, 2, 1, 0, 5));

@@ -233,8 +233,8 @@ class BrokenModel final : public model::LanguageModel {
   std::vector<float> row_;
 };
 
-// Options may leave none of the tokens that a draft with a pruned output has. It proposes nothing then, and is
-// no worse for it.
+// Options may leave none of the tokens that a draft with a pruned output has. It proposes nothing
+// then, and is no worse for it.
 TEST(ModelDrafter, ProposesNothingWhereTheOptionsLeaveNothing) {
   BrokenModel model(-std::numeric_limits<float>::infinity(), 4);
   for (const auto rule : {acceptance::Rule::kSpeculative, acceptance::Rule::kCoupled}) {

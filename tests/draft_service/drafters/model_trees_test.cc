@@ -1,5 +1,5 @@
-// A draft model's trees: siblings are the next ranks of what the target may draw, each row is computed
-// once and sees its path alone, and a tree depends on the committed tokens alone.
+// A draft model's trees: siblings are the next ranks of what the target may draw, each row is
+// computed once and sees its path alone, and a tree depends on the committed tokens alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

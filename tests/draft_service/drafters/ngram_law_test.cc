@@ -2,13 +2,14 @@
 // texts, through the real drafters, the real rules and the real keys of randomness, against exact
 // enumeration.
 //
-// Most drafters do not draw, so their q is one-hot. What is controlled is what would break that: a q
-// that says that the drafter draws by its counts, and a block that is cut by looking at what will
-// stand. Those that draw from a table send its weights. What is controlled there: other weights than
-// those, and a drawn token that is dropped because it is unlikely.
+// Most drafters do not draw, so their q is one-hot. What is controlled is what would break that: a
+// q that says that the drafter draws by its counts, and a block that is cut by looking at what will
+// stand. Those that draw from a table send its weights. What is controlled there: other weights
+// than those, and a drawn token that is dropped because it is unlikely.
 //
-// A cascade draws from its model and tests what was guessed for it. What is controlled there: a q that says
-// what a guess was drawn from and not what the token was, and tests with the numbers of the target's own.
+// A cascade draws from its model and tests what was guessed for it. What is controlled there: a q
+// that says what a guess was drawn from and not what the token was, and tests with the numbers of
+// the target's own.
 #include <array>
 #include <cmath>
 #include <cstdint>

@@ -167,8 +167,8 @@ TEST(NgramDerivation, NeedsNoMoreRoomThanItSays) {
   }
 }
 
-// Says 0 after a token that stands alone, whichever it is, as SmolLM2-135M says "-"; after a token that
-// follows another one, the next number.
+// Says 0 after a token that stands alone, whichever it is, as SmolLM2-135M says "-"; after a token
+// that follows another one, the next number.
 class BlindAlone final : public model::LanguageModel {
  public:
   BlindAlone() : table_({.vocabulary_size = kVocabulary, .peakedness = 0}) {}

@@ -276,7 +276,8 @@ TEST(DraftSession, FailedModelEndsItsSequenceOnly) {
   EXPECT_EQ(draft.Ask(stream, MakeAdvance(2, 1, kPrompt, 5)).status(), internal::v1::STATUS_OK);
 }
 
-// An error of one pass is not told to others; that of a device that is lost ends all streams at once.
+// An error of one pass is not told to others; that of a device that is lost ends all streams at
+// once.
 TEST(DraftSession, ALostDeviceEndsEveryStream) {
   const base::ScopedLogSink quiet([](const base::LogEntry&) {});
   testing::TableModelOptions model;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes demo_greedy.json: what the demo's target writes at temperature 0, by another implementation.
+"""Makes demo_greedy.json: what the demo's target writes at temperature 0, by another
+implementation.
 
 Run by hand when demo/target changes, never by a build or a test:
 

@@ -207,7 +207,8 @@ TEST(Attention, ManyRowsAreEachTheRowAlone) {
   }
 }
 
-// Fewer rows at a time where a context is long, so that their scores stay in cache; never less than 8.
+// Fewer rows at a time where a context is long, so that their scores stay in cache; never less than
+// 8.
 TEST(Attention, TheRowsAtATimeFitTheScores) {
   const AttentionScratch scratch({64}, 131072);
   EXPECT_EQ(scratch.MaxRows(100), kMaxQueryRows);

@@ -1,4 +1,5 @@
-// Rows of ggml's blocks in matrices by group: the integers and scales of the file, or their values rounded.
+// Rows of ggml's blocks in matrices by group: the integers and scales of the file, or their values
+// rounded.
 #include "model/cpu/block_groups.h"
 
 #include <algorithm>

@@ -76,8 +76,8 @@ TEST(CorePlacement, WithMoreThreadsThanCoresNothingChanges) {
   EXPECT_EQ(all, threads);
 }
 
-// sched_getattr(2), as far as it is looked at. The slice is at byte 24, in nanoseconds; Linux before
-// 6.12 has 0 there.
+// sched_getattr(2), as far as it is looked at. The slice is at byte 24, in nanoseconds; Linux
+// before 6.12 has 0 there.
 uint64_t SliceOfThisThread() {
   std::array<uint64_t, 6> attributes{};
   EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0), 0);

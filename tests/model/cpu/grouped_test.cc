@@ -1,5 +1,6 @@
-// Products by groups of inputs: the same bits on every instruction set, those that grouped.h defines,
-// near the products of the weights that a panel stands for; and how weights are rounded to them.
+// Products by groups of inputs: the same bits on every instruction set, those that grouped.h
+// defines, near the products of the weights that a panel stands for; and how weights are rounded to
+// them.
 #include "model/cpu/grouped.h"
 
 #include <algorithm>
@@ -238,8 +239,8 @@ TEST(GroupedMultiply, TheLargestSumsFit) {
   }
 }
 
-// The largest deviation of a panel's products from those of `weights`, the columns' values, in parts of
-// a column's size. Sums of fp32 alone stay below a hundred-thousandth.
+// The largest deviation of a panel's products from those of `weights`, the columns' values, in
+// parts of a column's size. Sums of fp32 alone stay below a hundred-thousandth.
 double Deviation(const Panel& panel, const std::vector<std::vector<float>>& weights, const Rows& x,
                  const GroupedKernels& kernels) {
   double largest = 0;
@@ -468,8 +469,8 @@ TEST_P(PackedGrouped, IsCloseToTheProductInFloatingPoint) {
     }
     error += (out[i] - exact) * (out[i] - exact);
   }
-  // A sum of 300 products is about 17. A weight of 4 bits is off by up to half of 4 / 15, one of 8 bits
-  // and an activation by up to half of 2 / 127.
+  // A sum of 300 products is about 17. A weight of 4 bits is off by up to half of 4 / 15, one of 8
+  // bits and an activation by up to half of 2 / 127.
   const double relative = std::sqrt(error / (3 * 67)) / 17;
   EXPECT_LT(relative, GetParam() == WeightType::kInt4 ? 0.1 : 0.01);
   EXPECT_GT(relative, GetParam() == WeightType::kInt4 ? 0.02 : 0.001);  // it is rounded

@@ -1,5 +1,5 @@
-// Products in whole numbers: the same integers on every instruction set, the right ones at the ends of
-// their ranges, and the arithmetic around them as int8.h defines it.
+// Products in whole numbers: the same integers on every instruction set, the right ones at the ends
+// of their ranges, and the arithmetic around them as int8.h defines it.
 #include "model/cpu/int8.h"
 
 #include <algorithm>

@@ -126,8 +126,9 @@ TEST_F(Families, RotationOfAShareOfAHeadIsReadInBothSpellings) {
       HasSubstr("partial_rotary_factor is 0.2: makes 3 of a head's 16 elements rotate"));
 }
 
-// published_configs.json: the fields of models' config.json, written after what their publishers say,
-// in the layout of transformers 4 (a longrope's numbers are examples), and what they mean here.
+// published_configs.json: the fields of models' config.json, written after what their publishers
+// say, in the layout of transformers 4 (a longrope's numbers are examples), and what they mean
+// here.
 TEST_F(Families, PublishedConfigsAreReadAsTheirModelsAre) {
   const auto models = nlohmann::json::parse(
       ReadBytes(tandem::testing::SourcePath("tests/model/families/published_configs.json")));

@@ -1,4 +1,5 @@
-"""What the makers of golden files share: how they compute, and how they write what they computed."""
+"""What the makers of golden files share: how they compute, and how they write what they
+computed."""
 
 import json
 import pathlib

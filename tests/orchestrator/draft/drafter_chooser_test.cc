@@ -115,7 +115,8 @@ TEST(DrafterChooser, TheWaitAfterATrialThatShowsNothingDoubles) {
   }
 }
 
-// A switch that takes as long as 50 rounds: after the first trial, 3 % of the time pay for no other one.
+// A switch that takes as long as 50 rounds: after the first trial, 3 % of the time pay for no other
+// one.
 TEST(DrafterChooser, TrialsCostAShareOfTheTime) {
   Text text({"a", "b"});
   text.switch_milliseconds = 500;

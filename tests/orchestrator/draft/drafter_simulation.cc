@@ -87,7 +87,8 @@ Run Decode(const DrafterSetting& setting, const SimulatedText& text, CommonDraft
   return run;
 }
 
-// The drafters of the grid: a small model, a copier of the text, a table, and one that is of no use.
+// The drafters of the grid: a small model, a copier of the text, a table, and one that is of no
+// use.
 std::vector<SimulatedDrafter> Drafters(double model, double opening, size_t more) {
   std::vector<SimulatedDrafter> drafters = {
       {"model", model, opening}, {"context", 20e-6, 0.5e-3}, {"table", 30e-6, 0.5e-3}};

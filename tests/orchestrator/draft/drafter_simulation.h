@@ -1,6 +1,6 @@
-// Texts that several drafters could draft, on a simulated clock: one request at a time, whose rounds take
-// what their drafter takes and give what it gives for that stretch of the text. It compares a chooser
-// with each drafter alone.
+// Texts that several drafters could draft, on a simulated clock: one request at a time, whose
+// rounds take what their drafter takes and give what it gives for that stretch of the text. It
+// compares a chooser with each drafter alone.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ struct DrafterSpeeds {
   std::string ToString() const;
 };
 
-// `texts`: so many, after `warm_up` others from which the chooser has learned. The speeds of drafters
-// alone are expected values; those of the chooser are drawn with `seed`.
+// `texts`: so many, after `warm_up` others from which the chooser has learned. The speeds of
+// drafters alone are expected values; those of the chooser are drawn with `seed`.
 DrafterSpeeds MeasureDrafters(const DrafterSetting& setting, int warm_up, int texts, uint64_t seed);
 
 // Chances, costs and lengths of many kinds. Every setting says in its name what is in it.

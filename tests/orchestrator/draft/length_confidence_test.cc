@@ -14,8 +14,9 @@ namespace {
 
 absl::Duration PassTime(uint32_t /*rows*/) { return absl::Milliseconds(4); }
 
-// A draft whose candidates are likely or doubtful in turn, by chance. It says of each with which chance it stands, raised
-// to a power: with more than 1 it doubts too much. A round takes 4 ms, and 0.6 ms more for each candidate.
+// A draft whose candidates are likely or doubtful in turn, by chance. It says of each with which
+// chance it stands, raised to a power: with more than 1 it doubts too much. A round takes 4 ms, and
+// 0.6 ms more for each candidate.
 class DoubtfulDraft {
  public:
   // `knows`: else what it says has nothing to do with what is accepted.
@@ -163,7 +164,8 @@ TEST(AutoConfidence, IsKeptWhereATextDoesNotKnowItsDraftYet) {
   EXPECT_GT(confident, 800);
 }
 
-// Elsewhere the length would depend on a drawn token's value, or the draft does not know the option.
+// Elsewhere the length would depend on a drawn token's value, or the draft does not know the
+// option.
 TEST(AutoConfidence, IsNeverAskedForWhereItIsNotExactOrNotToBeHad) {
   const DoubtfulDraft draft(1, true);
   EXPECT_GT(PlayAuto(draft, acceptance::Rule::kCoupled).confidence, 0);

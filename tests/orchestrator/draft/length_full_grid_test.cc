@@ -1,5 +1,5 @@
-// The whole grid, for one, two and three orchestrators at one target. Prints the cells in which the policy misses 0.98
-// of the best.
+// The whole grid, for one, two and three orchestrators at one target. Prints the cells in which the
+// policy misses 0.98 of the best.
 #include <iostream>
 #include <vector>
 
@@ -9,7 +9,8 @@
 namespace tandem::orchestrator::length_full_grid_test {
 namespace {
 
-// A few cells have two steady states, and a single run may stay in the slower one (docs/adr/2026-11-28-priced-length.md).
+// A few cells have two steady states, and a single run may stay in the slower one
+// (docs/adr/2026-11-28-priced-length.md).
 void ExpectTheBar(const std::vector<GridCell>& cells) {
   const GridSummary summary = MeasureAll(cells, Auto, &std::cout);
   EXPECT_GE(summary.mean, 0.995);
@@ -21,8 +22,8 @@ TEST(LengthFullGrid, OneOrchestrator) { ExpectTheBar(LengthGrid(1)); }
 TEST(LengthFullGrid, TwoOrchestrators) { ExpectTheBar(LengthGrid(2)); }
 TEST(LengthFullGrid, ThreeOrchestrators) { ExpectTheBar(LengthGrid(3)); }
 
-// Every seventh cell, so of every value of each factor, with prompts that are read in bursts, on a machine whose speed is
-// another by a sixth every ten passes.
+// Every seventh cell, so of every value of each factor, with prompts that are read in bursts, on a
+// machine whose speed is another by a sixth every ten passes.
 TEST(LengthFullGrid, IsNotMisledByPromptsAndNoise) {
   std::vector<GridCell> cells;
   const std::vector<GridCell> all = LengthGrid(1);

@@ -1,5 +1,5 @@
-// The grid of settings on which the policy "auto" is held against the better of no draft and the best
-// fixed length (length_simulation.h), and what came of each.
+// The grid of settings on which the policy "auto" is held against the better of no draft and the
+// best fixed length (length_simulation.h), and what came of each.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct GridCell {
   SimulatedSetting setting;
 };
 
-// Curves of the demo target, of a large bf16 target on a processor and of one whose rows cost next to
-// nothing (bench/README.md) x alpha x the draft's time x round trip to the draft x sequences: 768 for one orchestrator,
-// and those with a sequence for each where there are more.
+// Curves of the demo target, of a large bf16 target on a processor and of one whose rows cost next
+// to nothing (bench/README.md) x alpha x the draft's time x round trip to the draft x sequences:
+// 768 for one orchestrator, and those with a sequence for each where there are more.
 std::vector<GridCell> LengthGrid(uint32_t streams);
 
 // Policies for one cell. Those of one orchestrator may share what they learn.
@@ -33,8 +33,8 @@ struct GridSummary {
   std::string worst_cell, worst_to_off_cell;
 };
 
-// A policy learns for 200 n + 1500 rounds of n sequences, and then 200 n + 3000 are measured: one run. What is seen is
-// printed to `out`, if it is not null.
+// A policy learns for 200 n + 1500 rounds of n sequences, and then 200 n + 3000 are measured: one
+// run. What is seen is printed to `out`, if it is not null.
 GridSummary MeasureAll(const std::vector<GridCell>& cells, const MakeForCell& make,
                        std::ostream* out = nullptr);
 

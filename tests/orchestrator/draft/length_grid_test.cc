@@ -36,8 +36,9 @@ TEST(LengthGrid, AutoIsAsFastAsTheBestFixedLengthAndNone) {
   }
 }
 
-// Where the cells differ most by it: a bf16 target has a price for each row, and its passes are short where orchestrators
-// compete. One that counts its own sequences alone, and takes passes for whole, prices its rows wrong.
+// Where the cells differ most by it: a bf16 target has a price for each row, and its passes are
+// short where orchestrators compete. One that counts its own sequences alone, and takes passes for
+// whole, prices its rows wrong.
 std::vector<GridCell> Competing() {
   std::vector<GridCell> cells;
   for (const GridCell& cell : LengthGrid(/*streams=*/2)) {
@@ -73,7 +74,8 @@ MakeLength EachForItself(const SimulatedSetting& setting) {
   };
 }
 
-// A negative control: what the target says of all that it decodes is what several orchestrators agree by.
+// A negative control: what the target says of all that it decodes is what several orchestrators
+// agree by.
 TEST(LengthGrid, OrchestratorsThatDecideEachForItselfLose) {
   ASSERT_EQ(Competing().size(), 16u);
   ExpectGood(MeasureAll(Competing(), Auto));
@@ -108,8 +110,8 @@ double MeanLength(const SimulatedSetting& setting) {
   return drafted / rounds;
 }
 
-// Texts of one length that begin together, with prompts that take as long as some rounds: what each text waits for
-// the prompts of others comes in bursts, and says nothing of lengths.
+// Texts of one length that begin together, with prompts that take as long as some rounds: what each
+// text waits for the prompts of others comes in bursts, and says nothing of lengths.
 TEST(LengthGrid, PromptsOfOthersDoNotChangeTheChoice) {
   int cells = 0;
   for (GridCell& cell : LengthGrid(/*streams=*/1)) {

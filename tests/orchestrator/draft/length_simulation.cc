@@ -78,7 +78,8 @@ class Simulation {
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   double Jittered(double seconds) { return seconds * (1 + kJitter * (2 * Uniform() - 1)); }
 
-  // How much slower than usual the machine is now. It does not depend on what is asked of the machine.
+  // How much slower than usual the machine is now. It does not depend on what is asked of the
+  // machine.
   double Slowness() {
     while (now_ >= slowness_until_) {
       slowness_ = std::exp(setting_.noise * std::normal_distribution<double>()(weather_));

@@ -1,7 +1,7 @@
-// A simulated pair of services on a simulated clock: sequences that decode in a closed loop, a target
-// that batches what waits, a draft that batches too, and networks. It gives tokens a second under a
-// length policy. Times are those of the setting with a little jitter; acceptance is drawn from a
-// generator with a fixed seed. So a run is repeatable.
+// A simulated pair of services on a simulated clock: sequences that decode in a closed loop, a
+// target that batches what waits, a draft that batches too, and networks. It gives tokens a second
+// under a length policy. Times are those of the setting with a little jitter; acceptance is drawn
+// from a generator with a fixed seed. So a run is repeatable.
 //
 // The target takes all that waits when it gets free, and holds a pass up for those that came back
 // quickly before, as target_service/passes/gathering.h does. The draft takes all that waits, too.
@@ -31,8 +31,8 @@ struct SimulatedSetting {
   double noise_lasts = 0.1;   // seconds until the speed is another one, on average
 };
 
-// A new policy of a sequence of this orchestrator (0 to streams - 1) that begins; and of one that ends nothing is heard any
-// more.
+// A new policy of a sequence of this orchestrator (0 to streams - 1) that begins; and of one that
+// ends nothing is heard any more.
 using MakeLength = std::function<std::unique_ptr<LengthPolicy>(uint32_t stream)>;
 
 // Tokens a second in the last `rounds` rounds of all sequences together, after `warm_up` rounds.

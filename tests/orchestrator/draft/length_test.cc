@@ -338,7 +338,8 @@ TEST(AutoLength, ProbesWhileItDoesNotDraft) {
 
 // ---- trees ----
 
-// A round of a system in which `pass_rows` says what rows cost, and a tree of n nodes has log2(n) tokens.
+// A round of a system in which `pass_rows` says what rows cost, and a tree of n nodes has log2(n)
+// tokens.
 RoundRecord DecidedTree(const LengthChoice& choice, absl::Duration row) {
   const uint32_t rows = (choice.nodes > 0 ? choice.nodes : choice.tokens) + 1;
   uint32_t accepted = std::min(choice.tokens, 2u);

@@ -1,6 +1,6 @@
-// Every option of decoding: taken as it was sent, refused by name where model and services do not have
-// it. Ranges, and what never goes together: tests/common/messages/request_options_test.cc; the rest of a
-// request: request_validation_test.cc.
+// Every option of decoding: taken as it was sent, refused by name where model and services do not
+// have it. Ranges, and what never goes together: tests/common/messages/request_options_test.cc; the
+// rest of a request: request_validation_test.cc.
 #include <google/protobuf/text_format.h>
 
 #include <functional>
@@ -171,7 +171,8 @@ acceptance::Rule RuleOf(std::optional<float> temperature, v1::Rule rule, bool wi
   return valid->rule;
 }
 
-// The length policy may choose trees where the request leaves it open, and rule, target and a drafter have them.
+// The length policy may choose trees where the request leaves it open, and rule, target and a
+// drafter have them.
 TEST(OptionsValidation, TreesAreThePolicysWhereTheyAreServed) {
   const auto nodes = [](
                          const std::function<void(v1::GenerateRequest&)>& change,

@@ -102,8 +102,8 @@ TEST(RequestValidation, AProgramsDefaultIsLessWhereThereIsLessRoom) {
   }
 }
 
-// A client may read the limits out of the words, so they are those of OpenAI, and what is offered is
-// accepted.
+// A client may read the limits out of the words, so they are those of OpenAI, and what is offered
+// is accepted.
 TEST(RequestValidation, AContextThatIsExceededIsToldInOpenAisWords) {
   const ModelFacts model = Model();
   v1::GenerateRequest request = Good();
@@ -226,7 +226,8 @@ TEST(RequestValidation, SeveralDraftersOrAllThatAreOffered) {
                                    "offer model, prompt-lookup"));
   EXPECT_THAT(std::string(drafters({"model", "promt-lookup"}).status().message()),
               ::testing::HasSubstr("did you mean prompt-lookup?"));
-  // The orchestrator's default, where the request says nothing; and what it says itself goes before.
+  // The orchestrator's default, where the request says nothing; and what it says itself goes
+  // before.
   model.default_drafters = {"auto"};
   EXPECT_EQ(drafters({})->drafters.size(), 2u);
   EXPECT_EQ(drafters({"prompt-lookup"})->drafter, "prompt-lookup");

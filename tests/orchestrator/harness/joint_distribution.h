@@ -10,8 +10,8 @@
 
 namespace tandem::orchestrator {
 
-// Of the first `tokens` tokens after `prompt`, in the order of the numbers that they are to the base
-// `vocabulary`.
+// Of the first `tokens` tokens after `prompt`, in the order of the numbers that they are to the
+// base `vocabulary`.
 inline std::vector<double> JointDistribution(const testing::TableModel& model,
                                              const std::vector<uint32_t>& prompt,
                                              uint32_t vocabulary, uint32_t tokens) {

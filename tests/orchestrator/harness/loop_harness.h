@@ -6,8 +6,8 @@
 //   EXPECT_EQ(harness.output(), harness.PlainText());
 //
 // The fakes keep the contract of the wire as strictly as the services do, and fail the test when
-// the loop breaks it: hashes, rising rounds, one unanswered Step, options with keep = 0 only, and of a draft
-// what its options and shapes may be.
+// the loop breaks it: hashes, rising rounds, one unanswered Step, options with keep = 0 only, and
+// of a draft what its options and shapes may be.
 #pragma once
 
 #include <array>

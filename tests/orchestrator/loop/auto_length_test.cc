@@ -1,5 +1,5 @@
-// The policy "auto" in a loop: what it learned decides whether a draft is asked at all, and the record
-// says so.
+// The policy "auto" in a loop: what it learned decides whether a draft is asked at all, and the
+// record says so.
 #include <optional>
 
 #include "gmock/gmock.h"

@@ -1,5 +1,5 @@
-// What a request may ask of its draft, in every combination: a request that is valid is one that no draft
-// refuses. FakeDraft fails the test where the draft service would refuse.
+// What a request may ask of its draft, in every combination: a request that is valid is one that no
+// draft refuses. FakeDraft fails the test where the draft service would refuse.
 #include <optional>
 #include <string>
 #include <vector>

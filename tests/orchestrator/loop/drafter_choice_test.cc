@@ -1,6 +1,6 @@
-// A loop that chooses among drafters: a switch opens a sequence of the other drafter with the text so
-// far, the record says who drafted, and the text is the target's. And the same test sees a choice that
-// depends on what was drawn.
+// A loop that chooses among drafters: a switch opens a sequence of the other drafter with the text
+// so far, the record says who drafted, and the text is the target's. And the same test sees a
+// choice that depends on what was drawn.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -102,9 +102,9 @@ struct Outcome {
   int opens = 0;
 };
 
-// Switching is forced: what the drafters cost changes every few rounds. `looks`: a choice that looks at
-// a value. The drafter that is used gives its block away if it begins with token 0, as one who switches
-// because of what was drawn.
+// Switching is forced: what the drafters cost changes every few rounds. `looks`: a choice that
+// looks at a value. The drafter that is used gives its block away if it begins with token 0, as one
+// who switches because of what was drawn.
 Outcome Measure(acceptance::Rule rule, int texts, bool looks) {
   Outcome outcome;
   // Who drafts changes in every third round, by what was accepted.

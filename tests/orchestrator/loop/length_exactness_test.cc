@@ -1,5 +1,5 @@
-// Whether texts follow the target's distribution while the policy "auto" changes the length again and
-// again; and that the same test sees a length that depends on what was drawn.
+// Whether texts follow the target's distribution while the policy "auto" changes the length again
+// and again; and that the same test sees a length that depends on what was drawn.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -87,7 +87,8 @@ Outcome Measure(acceptance::Rule rule, int texts, const Setting& setting) {
       return FakeDraft::Do::kAnswer;
     };
     harness.target.on_step = [&](const VerifyStep&, VerifyReply& reply) {
-      // Of a pass of others, a few more rows cost nothing; with every other group of texts they have their price.
+      // Of a pass of others, a few more rows cost nothing; with every other group of texts they
+      // have their price.
       if (setting.trees && (i / texts_a_group) % 2 == 0) reply.pass_rows = 500;
       const double jitter = std::uniform_real_distribution<double>(0.95, 1.05)(random);
       harness.clock.Advance(jitter * absl::Milliseconds(1));
@@ -120,7 +121,8 @@ TEST(AutoTreesTest, FollowTheTargetsDistribution) {
   EXPECT_GE(outcome.changes, 20);
 }
 
-// Under coupled a chain may end by what was drawn. ALengthThatLooksAtWhatWasDrawnIsSeen says what comes of it elsewhere.
+// Under coupled a chain may end by what was drawn. ALengthThatLooksAtWhatWasDrawnIsSeen says what
+// comes of it elsewhere.
 TEST(AutoConfidenceTest, FollowsTheTargetsDistribution) {
   const Outcome outcome = Measure(acceptance::Rule::kCoupled, kTexts, {.doubts = true});
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();

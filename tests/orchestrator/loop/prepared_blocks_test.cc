@@ -29,7 +29,8 @@ Uses UsesOf(const LoopHarness& harness) {
 
 class PreparedText : public ::testing::TestWithParam<double> {};
 
-// The harness's draft checks the prefix that each Advance builds on, so what it is told after hits is right, too.
+// The harness's draft checks the prefix that each Advance builds on, so what it is told after hits
+// is right, too.
 TEST_P(PreparedText, IsTheTargetsOwnAndNeedsFewerAdvances) {
   uint32_t hits = 0, misses = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {

@@ -83,8 +83,8 @@ TEST(SlotsInTurn, AnotherClientIsServedWhileThoseThatDoNotReadArePaused) {
   world.ReadAll();
 }
 
-// A connection for each, as of HTTP: their address has one turn, and so has each of them where it is
-// the other client's address, too.
+// A connection for each, as of HTTP: their address has one turn, and so has each of them where it
+// is the other client's address, too.
 TEST(SlotsInTurn, ManyConnectionsAreOneAddress) {
   for (const bool same_address : {false, true}) {
     World world;

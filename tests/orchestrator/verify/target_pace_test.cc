@@ -35,7 +35,8 @@ TEST(TargetPace, AverageOfRounds) {
   EXPECT_EQ(pace.Expected(5, kNow), pace.Round());
 }
 
-// A loaded machine stops a pass for a moment now and then. The next one may last as long, or longer.
+// A loaded machine stops a pass for a moment now and then. The next one may last as long, or
+// longer.
 TEST(TargetPace, ASlowRoundIsExpectedAgainForAWhile) {
   TargetPace pace;
   pace.Reported(0, {{1, absl::Milliseconds(20)}, {8, absl::Milliseconds(30)}}, kNow);

@@ -39,7 +39,8 @@ TEST(JudgeRows, LogitsThatAreNoNumbersAreTheModelsFault) {
   }
 }
 
-// Candidates that follow any node before them; siblings are different tokens, where there are enough.
+// Candidates that follow any node before them; siblings are different tokens, where there are
+// enough.
 speculation::CandidateTree RandomTree(std::mt19937& random, uint32_t vocabulary) {
   speculation::CandidateTree tree;
   for (uint32_t i = 1 + random() % 9; i > 0; --i) {
@@ -52,9 +53,9 @@ speculation::CandidateTree RandomTree(std::mt19937& random, uint32_t vocabulary)
   return tree;
 }
 
-// The history of a node is the committed tokens and the candidates above it, whichever they are and wherever
-// they stand in the block. Penalties are strong and logits near each other, so that a token too many or too
-// few in it shows.
+// The history of a node is the committed tokens and the candidates above it, whichever they are and
+// wherever they stand in the block. Penalties are strong and logits near each other, so that a
+// token too many or too few in it shows.
 TEST(JudgeRows, EachNodeOfATreeIsJudgedByItsOwnPath) {
   constexpr uint32_t kVocabulary = 6;
   for (uint32_t seed = 0; seed < 300; ++seed) {

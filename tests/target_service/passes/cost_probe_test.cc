@@ -93,8 +93,8 @@ TEST_F(CostProbe, AColdStartDoesNotCount) {
   }
 }
 
-// Of a model that reads weights from a file: the page cache holds them just after the load, and never
-// again.
+// Of a model that reads weights from a file: the page cache holds them just after the load, and
+// never again.
 TEST_F(CostProbe, WhatThePageCacheHoldsIsNotMeasured) {
   bool cached = true;
   testing::TableModelOptions options;

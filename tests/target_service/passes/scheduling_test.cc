@@ -305,8 +305,8 @@ TEST(TargetScheduling, LoadTellsWhatIsDecodedForAllStreams) {
   EXPECT_EQ(one.sink->load().decoding().sequences(), 1u) << "the others are idle";
 }
 
-// A prompt of another text shares the pass of a round, or holds it up: the verdict tells by how much, and
-// nothing of prompts that were read before it came.
+// A prompt of another text shares the pass of a round, or holds it up: the verdict tells by how
+// much, and nothing of prompts that were read before it came.
 TEST(TargetScheduling, VerdictsTellWhatPromptsTook) {
   absl::Duration into_pass;
   std::function<void()> meanwhile;

@@ -1,5 +1,5 @@
-// Sequences of one cache_scope that begin alike: a target computes what they share once, answers as if
-// it had not, and shares nothing with other scopes.
+// Sequences of one cache_scope that begin alike: a target computes what they share once, answers as
+// if it had not, and shares nothing with other scopes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

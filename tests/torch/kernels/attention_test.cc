@@ -224,8 +224,8 @@ std::vector<float> OnCpu(const Pass& pass) {
   return out;
 }
 
-// The order of every sum, as simply as it can be written: kernels that read memory in another way keep
-// these bits.
+// The order of every sum, as simply as it can be written: kernels that read memory in another way
+// keep these bits.
 template <typename Element>
 std::vector<float> Plainly(const Pass& pass) {
   std::vector<typename Element::Word> pool(pass.pool.size());

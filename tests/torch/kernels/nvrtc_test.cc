@@ -32,8 +32,8 @@ class Nvrtc : public ::testing::TestWithParam<int> {
   std::unique_ptr<NvrtcCompiler> compiler_;
 };
 
-// As sass_test.cc does: here, because the judge takes seconds to compile. Logits are processed, the largest
-// is found; weights are made of them; and counted and scaled.
+// As sass_test.cc does: here, because the judge takes seconds to compile. Logits are processed, the
+// largest is found; weights are made of them; and counted and scaled.
 void ExpectLoadsOfTheJudge(const std::string& cubin) {
   if (NvdisasmPath().empty()) return;
   for (const SassKernel& kernel : ReadSass(Disassembled(cubin))) {

@@ -90,8 +90,8 @@ inline sampling::SparseDistribution RandomQ(Source& random, uint32_t candidate,
   return q;
 }
 
-// The node that each of so many tokens follows; now and then a chain. Siblings are different tokens:
-// where two would be equal, the later one follows it.
+// The node that each of so many tokens follows; now and then a chain. Siblings are different
+// tokens: where two would be equal, the later one follows it.
 inline std::vector<uint32_t> RandomParents(Source& random, const std::vector<uint32_t>& tokens) {
   const bool chain = random.OneIn(5);
   std::vector<uint32_t> parents;

@@ -1,5 +1,5 @@
-// What a kernel became on a card: instructions of a cubin as nvdisasm prints them, and how well its loops
-// hide the time that memory takes. Needs no card.
+// What a kernel became on a card: instructions of a cubin as nvdisasm prints them, and how well its
+// loops hide the time that memory takes. Needs no card.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
-// How kernels read memory on a card, on a machine without one: what NVRTC makes of them for an H100 or H200
-// (sm_90), as NVIDIA's disassembler prints it. A kernel that waits for each load before it asks for the next
-// one is as right as any other, and takes several times as long; no other test sees that.
+// How kernels read memory on a card, on a machine without one: what NVRTC makes of them for an H100
+// or H200 (sm_90), as NVIDIA's disassembler prints it. A kernel that waits for each load before it
+// asks for the next one is as right as any other, and takes several times as long; no other test
+// sees that.
 #include "tests/torch/kernels/sass.h"
 
 #include <gtest/gtest.h>

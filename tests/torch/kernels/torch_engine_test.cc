@@ -1,5 +1,5 @@
-// The engine of a card against the CPU's: the same model behind both, whose logits are a function of
-// the tokens that a row sees, and the judge's kernels as the host runs them.
+// The engine of a card against the CPU's: the same model behind both, whose logits are a function
+// of the tokens that a row sees, and the judge's kernels as the host runs them.
 #include "target_service/engine/torch/torch_engine.h"
 
 #include <gmock/gmock.h>

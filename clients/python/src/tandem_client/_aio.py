@@ -59,7 +59,8 @@ class _Run:
 
 
 class AsyncStream:
-    """One request, as it goes. Iterate over it for its deltas. A context manager: leaving it ends the request.
+    """One request, as it goes. Iterate over it for its deltas. A context manager: leaving it ends
+    the request.
 
     A task that is cancelled while it waits here ends the request, too.
     """

@@ -19,8 +19,8 @@ DETOKENIZE = "/tandem.v1.Generation/Detokenize"
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_REPLY_BYTES = 8 << 20  # the ids of a text that fills a request, with their bytes
 
-# A Generate that got no message yet is sent again, to the next orchestrator. CANCELLED: gRPC's own server says so of
-# calls that reach it while it shuts down.
+# A Generate that got no message yet is sent again, to the next orchestrator. CANCELLED: gRPC's own
+# server says so of calls that reach it while it shuts down.
 _SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
@@ -36,7 +36,7 @@ Option = Tuple[str, Union[str, int]]
 class Tls:
     """Files of PEM. They are read when the client is made."""
 
-    ca: Union[str, "os.PathLike[str]"]  # the authorities that the orchestrator's certificate may be of
+    ca: Union[str, "os.PathLike[str]"]  # authorities that may have issued the orchestrator's
     certificate: Union[str, "os.PathLike[str]", None] = None  # the client's own, for mutual TLS
     key: Union[str, "os.PathLike[str]", None] = None
     server_name: Optional[str] = None  # in the certificate, where it is not the address's host

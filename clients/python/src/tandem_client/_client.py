@@ -80,13 +80,15 @@ class _Run:
 
 
 class Stream:
-    """One request, as it goes. Iterate over it for its deltas. A context manager: leaving it ends the request.
+    """One request, as it goes. Iterate over it for its deltas. A context manager: leaving it ends
+    the request.
 
     Of one thread, but for `cancel`.
     """
 
     def __init__(self, run: _Run) -> None:
-        # The generator does not know this object. So a stream that nobody has any more ends at once.
+        # The generator does not know this object. So a stream that nobody has any more ends at
+        # once.
         self._run = run
         self._deltas = run.deltas()
 
@@ -127,8 +129,8 @@ class Stream:
 class Client:
     """Calls an orchestrator, or all those that a name has. Thread-safe. A context manager.
 
-    `address`: HOST:PORT, or another form that gRPC knows. `patience`: for so many seconds without any progress a
-    request that lost its orchestrator looks for another one; 0: it fails at once.
+    `address`: HOST:PORT, or another form that gRPC knows. `patience`: for so many seconds without
+    any progress a request that lost its orchestrator looks for another one; 0: it fails at once.
     """
 
     def __init__(self, address: str = "localhost:50050", *, tls: Optional[Tls] = None, token: Optional[str] = None,

@@ -20,8 +20,8 @@ class TandemError(Exception):
         super().__init__(message)
         self.status = status
         self.partial: Optional[Result] = None  # what came before; None: the request had not begun
-        self.fields: Dict[str, str] = {}  # the fields that are wrong, and why, where the service tells
-        self.retry_after: Optional[float] = None  # seconds, where the service tells
+        self.fields: Dict[str, str] = {}  # what is wrong with which field, if known
+        self.retry_after: Optional[float] = None  # seconds, if the service says
 
 
 class InvalidRequest(TandemError):

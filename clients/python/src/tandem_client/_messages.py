@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversations in the form of OpenAI's API, as the messages of Tandem's.
 
-What is accepted is what the HTTP front accepts, so that one list of messages makes the same prompt over either.
-Members that are None count as absent, as in the dictionaries and objects of the openai package.
-"""
+What is accepted is what the HTTP front accepts, so that one list of messages makes the same prompt
+over either. Members that are None count as absent, as in the dictionaries and objects of the openai
+package. """
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class Message(TypedDict, total=False):
     content: Union[str, Sequence[TextPart], None]
     name: Optional[str]
     reasoning_content: Optional[str]  # of the assistant, where the template knows it
-    tool_calls: Optional[Sequence[Union[Mapping[str, Any], ModelDump]]]  # {"id", "function": {"name", "arguments"}}
+    # {"id", "function": {"name", "arguments"}}
+    tool_calls: Optional[Sequence[Union[Mapping[str, Any], ModelDump]]]
     tool_call_id: Optional[str]  # of a tool: which call it answers
-    # Answers have these, too. Only None is supported of the first three: a template has no place for them.
+    # Answers have these, too. Only None is supported of the first three: a template has no place
+    # for them.
     refusal: None
     audio: None
     function_call: None
@@ -105,7 +107,8 @@ def _set_call(to: pb.ToolCall, call: Any, path: str) -> None:
     members = _members(call, path)
     if members.get("type", "function") != "function":
         raise ValueError(f"{path}.type: is {members['type']!r}; only 'function' is supported")
-    _check_names(members, ("id", "type", "function", "index"), path)  # index: of a call that came in pieces
+    # index: of a call that was streamed in pieces
+    _check_names(members, ("id", "type", "function", "index"), path)
     function = _members(members.get("function", {}), f"{path}.function")
     _check_names(function, ("name", "arguments"), f"{path}.function")
     to.id = _text(members.get("id", ""), f"{path}.id")

@@ -28,10 +28,11 @@ class PromptOptions(TypedDict, total=False):
 
 
 class Options(PromptOptions, total=False):
-    """What a request may say besides its prompt. What it does not say, the service and the model's files decide.
+    """What a request may say besides its prompt. What it does not say, the service and the model's
+    files decide.
 
-    Units and ranges are in proto/tandem/v1/generation.proto, under the same names. The service checks them.
-    """
+    Units and ranges are in proto/tandem/v1/generation.proto, under the same names. The service
+    checks them. """
 
     # The text's length and end.
     max_tokens: int
@@ -60,21 +61,22 @@ class Options(PromptOptions, total=False):
     allowed_token_ids: Sequence[int]
 
     # What comes with the text.
-    logprobs: int  # that many alternatives a token; 0: log probabilities without alternatives
+    logprobs: int  # alternatives per token; 0: log probabilities without alternatives
     processed_logprobs: bool  # of what is drawn from, after all options; needs logprobs
     prompt_logprobs: bool  # of the prompt, too; needs logprobs
-    token_bytes: bool  # each id comes with its bytes; when absent, only where log probabilities are asked for
+    token_bytes: bool  # each id comes with its bytes. Default: only with logprobs
     text_runs: bool  # which of the text came from accepted draft tokens
     round_records: bool
 
     # Speculation.
     rule: str  # greedy, speculative, block, coupled or lenient
     leniency: float
-    draft_tokens: Union[str, int]  # "auto", or how many a round; 0: the target alone
+    draft_tokens: Union[str, int]  # "auto", or tokens per round; 0: plain decoding
     length_policy: str  # auto or heuristic; not with a number of draft_tokens
-    draft_nodes: int  # of a tree a round, under rules greedy and coupled; 0: a chain; absent: with auto as it pays
-    draft_min_confidence: float  # 0 to 1, under the same rules: how likely the drafter must think a chain to go on
-    prepare: int  # 0 to 16, same rules: outcomes that the draft prepares the next block for; with auto at most
+    # The next three: rules greedy and coupled only.
+    draft_nodes: int  # draft tokens in a tree; 0: a chain. Default: auto chooses
+    draft_min_confidence: float  # 0 to 1; a chain ends where its estimate falls below
+    prepare: int  # 0 to 16 outcomes to prepare a block for; with auto: at most
     drafter: Union[str, Sequence[str]]  # a name; several, or "auto": the best one for each text
     proposal: str  # sampled or greedy
     draft_temperature: float
@@ -95,7 +97,8 @@ _OWN_FORM = (*_CONVERSATION, "stop", "stop_token_ids", "ignore_eos", "logprobs",
 
 
 def make_request(prompt: Prompt, options: Options) -> pb.GenerateRequest:
-    """TypeError and ValueError say which option cannot be sent. `timeout` and `traceparent` are the call's."""
+    """TypeError and ValueError say which option cannot be sent. `timeout` and `traceparent` are the
+    call's."""
     given = _given(options, Options)
     request = pb.GenerateRequest()
     _set_prompt(request, prompt, given)

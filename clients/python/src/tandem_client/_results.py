@@ -20,7 +20,7 @@ class TopLogprob:
 
     token_id: int
     logprob: float  # natural; minus infinity where the probability is 0
-    token: bytes  # maybe a part of a character; a special token's name; empty with token_bytes=False
+    token: bytes  # may end within a character; empty with token_bytes=False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TextRun:
     """Text of one origin. A character of several tokens belongs to the last of them."""
 
     text: str  # not empty
-    accepted: bool  # of draft tokens that the target accepted; False: of tokens that the target gave itself
+    accepted: bool  # from accepted draft tokens; False: from the target's own tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Sample:
 
     index: int
     text: str
-    token_ids: Tuple[int, ...]  # with the end-of-text token, which has no text; without output_prefix_ids
+    token_ids: Tuple[int, ...]  # with the end-of-text token, without output_prefix_ids
     logprobs: Tuple[TokenLogprob, ...]
     token_bytes: Tuple[bytes, ...]  # one for each id, or none
-    text_runs: Tuple[TextRun, ...]  # together the text, neighbours of different origin; empty: not asked for
+    text_runs: Tuple[TextRun, ...]  # together the text; empty: not requested
     finish_reason: Optional[str]  # "stop" or "length"; None: it has not ended
     stop_string: str  # which of `stop` ended it; empty: none
     record: pb.AcceptanceRecord
@@ -75,12 +75,13 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A whole request. Of one that was resumed, `record` and `timing` lack what a lost orchestrator did not tell."""
+    """A whole request. Of one that was resumed, `record` and `timing` lack what a lost orchestrator
+    did not tell."""
 
     started: pb.Started  # what is in force: seed, rule, exact, models, options
     samples: Tuple[Sample, ...]
-    prompt_logprobs: Tuple[TokenLogprob, ...]  # of the prompt's tokens from the second on; empty: not asked for
-    rounds: Tuple[pb.RoundRecord, ...]  # empty: not asked for
+    prompt_logprobs: Tuple[TokenLogprob, ...]  # from the second token on; empty: not requested
+    rounds: Tuple[pb.RoundRecord, ...]  # empty: not requested
     usage: pb.Usage
     record: pb.AcceptanceRecord  # of all samples, added up
     timing: pb.Timing  # as the last orchestrator measured it

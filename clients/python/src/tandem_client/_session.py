@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request over all the calls that it takes, without any of gRPC's: what to ask for next, and what has come.
+"""A request over all the calls that it takes, without any of gRPC's: what to ask for next, and what
+has come.
 
     first call ──▶ ended in order ──▶ the result
         │
         └─ the orchestrator is lost ──▶ a call for each text that has not ended, one after another
 
-A call that resumes carries the output that came already, with the seed and the rule that were in force. So the same
-ids follow under the rules greedy and coupled, and under the others a text that is as good.
-"""
+A call that resumes carries the output that came already, with the seed and the rule that were in
+force. So the same ids follow under the rules greedy and coupled, and under the others a text that
+is as good. """
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from tandem_client._errors import (
 from tandem_client._results import Delta, Result, Sample, TextRun, TokenLogprob, TopLogprob
 from tandem_client import v1 as pb
 
-# CANCELLED: gRPC's own server says so of calls that reach it while it shuts down. (What the caller cancels does not
-# come here.)
+# CANCELLED: gRPC's own server says so of calls that reach it while it shuts down. (What the caller
+# cancels does not come here.)
 _LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _FIRST_WAIT, _MAX_WAIT = 0.1, 2.0  # seconds
 # The service says so of a text that had ended when its orchestrator was lost.
@@ -49,7 +50,8 @@ class _Text:
 
 
 class Session:
-    """Not thread-safe. `patience`: seconds without progress after which a lost request is given up; 0: at once."""
+    """Not thread-safe. `patience`: seconds without progress after which a lost request is given up;
+    0: at once."""
 
     def __init__(self, request: pb.GenerateRequest, timeout: Optional[float], patience: float,
                  now: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +76,8 @@ class Session:
         return self._started
 
     def next_call(self) -> Tuple[pb.GenerateRequest, Optional[float]]:
-        """The request, and the seconds that it may take. The first call's begins the whole request's time."""
+        """The request, and the seconds that it may take. The first call's begins the whole
+        request's time."""
         timeout = self._timeout
         if timeout is not None:
             if self._deadline is None:
@@ -115,7 +118,8 @@ class Session:
         return any(text.end is None for text in self._texts)
 
     def on_error(self, error: TandemError) -> float:
-        """The call has failed. Returns the seconds to wait before the next one, or raises; then nothing follows.
+        """The call has failed. Returns the seconds to wait before the next one, or raises; then
+        nothing follows.
 
         Negative: no call is needed, for all texts have ended.
         """

@@ -4,8 +4,8 @@
     python3 -m venv VENV && VENV/bin/pip install --upgrade transformers jinja2 tokenizers
     VENV/bin/python make_goldens.py
 
-The reference is the newest release; goldens.json says which that was, and when. engine_templates.json
-has small templates for what Jinja2 itself does.
+The reference is the newest release; goldens.json says which that was, and when.
+engine_templates.json has small templates for what Jinja2 itself does.
 
 The templates beside this file were written for it: each has the constructs of its family's own
 template, and the same special tokens. The tokenizers are small: the demo's byte-level one, and one
