@@ -171,6 +171,7 @@ void DraftClient::Stream::Advance(base::SequenceId sequence, const DraftAdvance&
     Sequence& entry = sequences_.at(sequence);
     entry.owed = true;
     entry.heard = heard_;
+    entry.prepares = advance.max_outcomes > 0;
   }
   Add(sequence, std::move(request));
 }
@@ -179,7 +180,7 @@ void DraftClient::Stream::Submitted(base::SequenceId sequence, base::BlockId blo
                                     uint32_t nodes) {
   {
     concurrency::MutexLock lock(mutex_);
-    if (!sequences_.at(sequence).limits.prepares) return;
+    if (!sequences_.at(sequence).prepares) return;
   }
   internal::v1::DraftRequest request;
   *request.mutable_submitted() = SubmittedToWire(sequence, block_id, nodes);

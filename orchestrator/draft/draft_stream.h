@@ -52,7 +52,7 @@ class DraftClient::Stream final : public SharedWriter, public std::enable_shared
   // returns.
   std::optional<base::SequenceId> Open(std::shared_ptr<DraftEvents> events, const DraftOpen& open);
   void Advance(base::SequenceId sequence, const DraftAdvance& advance);
-  // Does nothing for a draft that does not build on unverified blocks.
+  // Does nothing where the last Advance has nothing prepared: then the draft need not know.
   void Submitted(base::SequenceId sequence, base::BlockId block_id, uint32_t nodes);
   // It was lost, or it owes an answer for too long. Remove follows.
   void GiveUp(base::SequenceId sequence);
@@ -69,8 +69,9 @@ class DraftClient::Stream final : public SharedWriter, public std::enable_shared
     std::shared_ptr<DraftEvents> events;  // null: it is lost
     std::optional<DraftOpen> open;        // until it is admitted
     DraftLimits limits;
-    bool owed = true;    // an answer, also to its Open
-    uint64_t heard = 0;  // messages of the stream before it was owed one
+    bool owed = true;       // an answer, also to its Open
+    bool prepares = false;  // by its last Advance
+    uint64_t heard = 0;     // messages of the stream before it was owed one
   };
   // Whom to tell what, once the lock is released.
   using Told = std::vector<std::pair<std::shared_ptr<DraftEvents>, base::DraftAttempt>>;

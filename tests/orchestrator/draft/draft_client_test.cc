@@ -99,11 +99,12 @@ struct Fixture {
     of.Open(open);
     return *streams.back();
   }
-  void Advance(uint64_t round) { Advance(*session, round); }
-  static void Advance(DraftSession& of, uint64_t round) {
+  void Advance(uint64_t round, uint32_t outcomes = 0) { Advance(*session, round, outcomes); }
+  static void Advance(DraftSession& of, uint64_t round, uint32_t outcomes = 0) {
     DraftAdvance advance;
     advance.round = round;
     advance.max_draft_tokens = 4;
+    advance.max_outcomes = outcomes;
     of.Advance(advance);
   }
 
@@ -118,17 +119,17 @@ struct Fixture {
 
 using Lost = std::vector<std::pair<uint64_t, DraftLoss>>;
 
-TEST(DraftClient, OnlyADraftThatBuildsOnItHearsWhatWasSubmitted) {
-  for (bool offers : {false, true}) {
+TEST(DraftClient, OnlyADraftThatPreparesHearsWhatWasSubmitted) {
+  for (const uint32_t outcomes : {0, 4}) {
     Fixture f;
     FakeStream& stream = f.Open(1);
-    stream.Welcome(20, offers ? "outcomes" : "something-else");
-    f.Advance(1);
+    stream.Welcome(20, "outcomes");
+    f.Advance(1, outcomes);
     stream.Block(1);
     const size_t before = stream.sent.size();
     f.session->Submitted(base::BlockId{5}, 3);
-    ASSERT_EQ(stream.sent.size(), before + (offers ? 1 : 0));
-    if (!offers) continue;
+    ASSERT_EQ(stream.sent.size(), before + (outcomes > 0 ? 1 : 0));
+    if (outcomes == 0) continue;
     EXPECT_EQ(stream.sent.back().submitted().block_id().value(), 5u);
     EXPECT_EQ(stream.sent.back().submitted().nodes(), 3u);
   }
@@ -167,8 +168,8 @@ TEST(DraftClient, WhatGetsReadyDuringAWriteGoesOutTogether) {
   stream.Welcome(0, "outcomes");
   ASSERT_EQ(stream.sent.size(), 2u) << "four prompts in a message";
   EXPECT_EQ(stream.sent[1].next_size(), 3);
+  f.Advance(1, /*outcomes=*/4);
   f.session->Submitted(base::BlockId{1}, 1);
-  f.Advance(1);
   for (const auto& other : others) f.Advance(*other, 1);
   others.pop_back();
   ASSERT_EQ(stream.sent.size(), 2u);
@@ -176,8 +177,8 @@ TEST(DraftClient, WhatGetsReadyDuringAWriteGoesOutTogether) {
   ASSERT_EQ(stream.sent.size(), 3u);
   const internal::v1::DraftRequest& message = stream.sent[2];
   ASSERT_EQ(message.next_size(), 4);
-  EXPECT_EQ(message.submitted().sequence(), 1u);
-  EXPECT_EQ(message.next(0).advance().sequence(), 1u);
+  EXPECT_EQ(message.advance().sequence(), 1u);
+  EXPECT_EQ(message.next(0).submitted().sequence(), 1u);
   EXPECT_EQ(message.next(1).advance().sequence(), 2u);
   EXPECT_EQ(message.next(2).advance().sequence(), 3u);
   EXPECT_EQ(message.next(3).close().sequence(), 4u) << "and its Advance was not sent";
@@ -234,7 +235,8 @@ TEST(DraftClient, ADraftThatReadsNothingIsLostAtABound) {
   FakeStream& stream = f.Open(1);
   stream.writes = false;
   stream.Welcome(0, "outcomes");
-  for (int i = 0; i < 65536; ++i) f.session->Submitted(base::BlockId{1}, 1);
+  f.Advance(1, /*outcomes=*/4);
+  for (int i = 1; i < 65536; ++i) f.session->Submitted(base::BlockId{1}, 1);
   EXPECT_TRUE(f.events->lost.empty());
   f.session->Submitted(base::BlockId{1}, 1);
   EXPECT_EQ(f.events->lost, (Lost{{1, DraftLoss::kLost}}));
