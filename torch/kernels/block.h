@@ -132,25 +132,6 @@ TANDEM_HOST_DEVICE_INLINE uint32_t Unrolled([[maybe_unused]] uint32_t count) {
 #endif
 }
 
-// In a phase that all threads of a warp come by: use(values[i], i) for the thread's i below `size`,
-// ascending, some of them loaded at a time.
-template <int kThreads, typename T, typename Use>
-TANDEM_HOST_DEVICE void ForEach(int t, const T* values, uint32_t size, Use use) {
-  TANDEM_NO_UNROLL
-  for (uint32_t first = 0; first < size; first += kInFlight * kThreads) {
-    T some[kInFlight];
-    for (uint32_t k = 0; k < kInFlight; ++k) {
-      const uint32_t i = first + k * kThreads + t;
-      some[k] = values[i < size ? i : size - 1];
-    }
-    AskTogether();
-    for (uint32_t k = 0; k < kInFlight; ++k) {
-      const uint32_t i = first + k * kThreads + t;
-      if (i < size) use(some[k], i);
-    }
-  }
-}
-
 // values[0] becomes all `threads` (a power of two) values put together. combine(a, b) must not
 // depend on how they are grouped.
 template <int kThreads, typename T, typename Combine>

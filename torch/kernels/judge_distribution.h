@@ -9,6 +9,23 @@ TANDEM_HOST_DEVICE uint64_t KeyOfPlace(const Row& row, const float* logits, uint
   return RankKey(logits[row.token(place)], place);
 }
 
+TANDEM_HOST_DEVICE_INLINE auto WeightsOf(const Row& row) {
+  return InRow(static_cast<const double*>(row.weights), [](double weight) { return weight; });
+}
+
+// The weights at the places that keys end with.
+struct WeightsOfKeys {
+  using Raw = double;
+  const double* weights;
+  const uint64_t* keys;
+
+  TANDEM_HOST_DEVICE double Load(uint32_t i) const {
+    return weights[static_cast<uint32_t>(keys[i])];
+  }
+  TANDEM_HOST_DEVICE double of(double weight) const { return weight; }
+  TANDEM_HOST_DEVICE double operator()(uint32_t i) const { return Load(i); }
+};
+
 // The weights, as ExpAll adds them up: lanes of two, four sums.
 template <typename Traits>
 TANDEM_HOST_DEVICE double SumOfExponentials(const Block& block, JudgeShared<Traits>& shared,
@@ -16,14 +33,12 @@ TANDEM_HOST_DEVICE double SumOfExponentials(const Block& block, JudgeShared<Trai
   const uint32_t size = block.Read(row.state->tokens);
   if (Traits::kFault == JudgeFault::kSumsByThread) {
     Clear(block, shared.sums.one);
-    AddInOrder<Traits::kRun>(block, shared.sums.one, size,
-                             [&](uint32_t i) { return row.weights[i]; });
+    AddInOrder<Traits::kRun>(block, shared.sums.one, size, WeightsOf(row));
     return block.Read(shared.sums.one.sums[0]);
   }
   Clear(block, shared.sums.eight);
-  AddInOrder<Traits::kRun>(
-      block, shared.sums.eight, size, [&](uint32_t i) { return row.weights[i]; }, nullptr,
-      Traits::kFault == JudgeFault::kScanInPlace);
+  AddInOrder<Traits::kRun>(block, shared.sums.eight, size, WeightsOf(row), nullptr,
+                           Traits::kFault == JudgeFault::kScanInPlace);
   const double* s = shared.sums.eight.sums;
   const double sum = ((s[0] + s[2]) + (s[4] + s[6])) + ((s[1] + s[3]) + (s[5] + s[7]));
   return block.Read(sum);
@@ -34,8 +49,7 @@ template <typename Traits>
 TANDEM_HOST_DEVICE double SumOfLeft(const Block& block, JudgeShared<Traits>& shared,
                                     const Row& row) {
   Clear(block, shared.sums.four);
-  AddInOrder<Traits::kRun>(block, shared.sums.four, block.Read(row.state->tokens),
-                           [&](uint32_t i) { return row.weights[i]; });
+  AddInOrder<Traits::kRun>(block, shared.sums.four, block.Read(row.state->tokens), WeightsOf(row));
   const double* s = shared.sums.four.sums;
   const double sum = (s[0] + s[1]) + (s[2] + s[3]);
   return block.Read(sum);
@@ -96,25 +110,27 @@ TANDEM_HOST_DEVICE void TopP(const Block& block, JudgeShared<Traits>& shared, co
   Clear(block, shared.sums.one);
   while (left > 0) {
     const uint32_t taken = left < kSorted ? left : kSorted;
-    const auto follows = [&](uint32_t i, uint64_t k) {
-      return (!any || k > last) && row.weights[i] >= min;
+    const auto each = [&](int t, auto visit) {
+      ForEach<Traits::kThreads>(t, row.weights, size, [&](double weight, uint32_t i) {
+        if (!(weight >= min)) return;
+        const uint64_t k = key(i);
+        if (!any || k > last) visit(k);
+      });
     };
     const uint64_t end =
-        taken == left ? ~uint64_t{0} : SelectKey(block, shared, size, taken, key, follows);
+        taken == left ? ~uint64_t{0} : SelectKey<Traits>(block, shared, taken, each);
     block.Threads([&](int t) {
       if (t == 0) shared.counter = 0;
       for (uint32_t i = t; i < kSorted; i += Traits::kThreads) shared.keys[i] = ~uint64_t{0};
     });
     block.Threads([&](int t) {
-      for (uint32_t i = t; i < size; i += Traits::kThreads) {
-        const uint64_t k = key(i);
-        if (k <= end && follows(i, k)) shared.keys[block.Add(shared.counter, 1)] = k;
-      }
+      each(t, [&](uint64_t k) {
+        if (k <= end) shared.keys[block.Add(shared.counter, 1)] = k;
+      });
     });
     SortKeys(block, shared);
-    AddInOrder<Traits::kRun>(
-        block, shared.sums.one, taken,
-        [&](uint32_t i) { return row.weights[static_cast<uint32_t>(shared.keys[i])]; }, &target);
+    AddInOrder<Traits::kRun>(block, shared.sums.one, taken, WeightsOfKeys{row.weights, shared.keys},
+                             &target);
     const uint32_t found = block.Read(shared.sums.one.found);
     const bool reached = found != OrderedSums<Traits::kThreads, 1>::kNowhere;
     last = block.Read(shared.keys[reached ? found : taken - 1]);
@@ -164,9 +180,10 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
       if (t == 0) row.state->tokens = row.vocabulary;
     });
     if (s.top_k > 0 && s.top_k < row.vocabulary) {
-      const uint64_t last = SelectKey(
-          block, shared, row.vocabulary, s.top_k, [&](uint32_t i) { return RankKey(logits[i], i); },
-          [](uint32_t, uint64_t) { return true; });
+      const uint64_t last = SelectKey<Traits>(block, shared, s.top_k, [&](int t, auto visit) {
+        ForEach<Traits::kThreads>(t, logits, row.vocabulary,
+                                  [&](float logit, uint32_t i) { visit(RankKey(logit, i)); });
+      });
       Compact(block, shared, row, [&](uint32_t i) { return RankKey(logits[i], i) <= last; });
     }
     double sum = SumOfExponentials(block, shared, row);
@@ -178,9 +195,8 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
     const double factor = 1 / sum;
     const uint32_t size = block.Read(row.state->tokens);
     block.Threads([&](int t) {
-      ForEach<Traits::kThreads>(t, row.weights, size, [&](double weight, uint32_t i) {
-        row.weights[i] = weight * factor;
-      });
+      Transform<Traits::kThreads>(t, row.weights, size, row.weights,
+                                  [&](double weight) { return weight * factor; });
     });
   }
   // Rule block asks of each row whether its block can only go on there.

@@ -74,8 +74,8 @@ TANDEM_HOST_DEVICE void ProcessLogits(const Block& block, const JudgeArguments& 
     });
   };
   block.Threads([&](int t) {
-    ForEach<Traits::kThreads>(t, row.model, row.vocabulary,
-                              [&](float logit, uint32_t i) { row.processed[i] = logit; });
+    Transform<Traits::kThreads>(t, row.model, row.vocabulary, row.processed,
+                                [](float logit) { return logit; });
   });
   if (s.penalises != 0) {
     block.Threads([&](int t) {
@@ -176,10 +176,11 @@ TANDEM_HOST_DEVICE void JudgePrepare(const Block& block, JudgeShared<Traits>& sh
     model = FindLargest(block, shared, row.model, row.vocabulary);
     Clear(block, shared.sums.eight);
     if (!model.broken) {
-      AddInOrder<Traits::kRun>(block, shared.sums.eight, row.vocabulary, [&](uint32_t i) {
-        const double x = double{row.model[i]} - double{model.value};
-        return sampling::ExpFormula<double, int64_t>(x);
-      });
+      AddInOrder<Traits::kRun>(block, shared.sums.eight, row.vocabulary,
+                               InRow(row.model, [&](float logit) {
+                                 const double x = double{logit} - double{model.value};
+                                 return sampling::ExpFormula<double, int64_t>(x);
+                               }));
     }
   }
   block.Threads([&](int t) {
@@ -198,7 +199,10 @@ TANDEM_HOST_DEVICE void JudgePrepare(const Block& block, JudgeShared<Traits>& sh
   });
 }
 
-// One block for kThreads * kRun weights (y) of a row (x). What needs none is left out.
+// One block for kColumn weights (y) of a row (x). What needs none is left out.
+template <typename Traits>
+inline constexpr uint32_t kColumn = Traits::kThreads* kInFlight* kNumbersPerQuad<float>;
+
 template <typename Traits>
 TANDEM_HOST_DEVICE void JudgeWeights(const Block& block, const JudgeArguments& a) {
   const Row row = Row::Of(a, block.x());
@@ -206,11 +210,11 @@ TANDEM_HOST_DEVICE void JudgeWeights(const Block& block, const JudgeArguments& a
   const float* logits = row.logits();
   const double largest = row.state->largest, scale = row.sequence->scale;
   block.Threads([&](int t) {
-    const uint32_t begin = block.y() * Traits::kRun * Traits::kThreads;
-    const uint32_t left = row.vocabulary - begin, all = Traits::kRun * Traits::kThreads;
-    ForEach<Traits::kThreads>(
-        t, logits + begin, left < all ? left : all, [&](float logit, uint32_t i) {
-          row.weights[begin + i] = sampling::ExpFormula<double, int64_t>((logit - largest) * scale);
+    const uint32_t begin = block.y() * kColumn<Traits>, left = row.vocabulary - begin;
+    Transform<Traits::kThreads>(
+        t, logits + begin, left < kColumn<Traits> ? left : kColumn<Traits>, row.weights + begin,
+        [&](float logit) {
+          return sampling::ExpFormula<double, int64_t>((logit - largest) * scale);
         });
   });
 }

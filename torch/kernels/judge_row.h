@@ -5,6 +5,7 @@
 #include "torch/kernels/block.h"
 #include "torch/kernels/judge_types.h"
 #include "torch/kernels/ordered_sum.h"
+#include "torch/kernels/wide_loads.h"
 
 namespace tandem::kernels {
 
@@ -158,11 +159,11 @@ TANDEM_HOST_DEVICE uint64_t RankKey(float logit, uint32_t place) {
 TANDEM_HOST_DEVICE bool IsNan(float value) { return value != value; }
 TANDEM_HOST_DEVICE bool IsInfinite(float value) { return value - value != 0 && !IsNan(value); }
 
-// The key up to which there are `count` (at least 1, at most all) of key(0) to key(size - 1), which
-// differ from each other; those that take(place, key) refuses do not count. Eight bits at a time.
-template <typename Traits, typename Key, typename Take>
+// The key up to which there are `count` (at least 1, at most all) of those that each(t, visit) gives
+// to visit(key), which differ from each other. Eight bits at a time.
+template <typename Traits, typename Each>
 TANDEM_HOST_DEVICE uint64_t SelectKey(const Block& block, JudgeShared<Traits>& shared,
-                                      uint32_t size, uint32_t count, Key key, Take take) {
+                                      uint32_t count, Each each) {
   uint64_t prefix = 0, mask = 0;
   block.Threads([&](int t) {
     if (t == 0) shared.needed = count;
@@ -175,17 +176,16 @@ TANDEM_HOST_DEVICE uint64_t SelectKey(const Block& block, JudgeShared<Traits>& s
     block.Threads([&](int t) {
       // Neighbours often fall into one bin: they are counted together.
       uint32_t last = 0, run = 0;
-      for (uint32_t i = t; i < size; i += Traits::kThreads) {
-        const uint64_t k = key(i);
-        if ((k & mask) != prefix || !take(i, k)) continue;
-        const uint32_t bin = static_cast<uint32_t>(k >> shift) & 255;
+      each(t, [&](uint64_t key) {
+        if ((key & mask) != prefix) return;
+        const uint32_t bin = static_cast<uint32_t>(key >> shift) & 255;
         if (bin != last && run > 0) {
           block.Add(shared.histogram[last], run);
           run = 0;
         }
         last = bin;
         ++run;
-      }
+      });
       if (run > 0) block.Add(shared.histogram[last], run);
     });
     block.Threads([&](int t) {

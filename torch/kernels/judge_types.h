@@ -121,8 +121,8 @@ struct JudgeArguments {
   uint64_t logits_stride = 0;
   uint32_t vocabulary_size = 0;  // logits that count; at most logits_stride
 
-  // The rows of this launch, and room for each: workspace_stride of each kind, at least
-  // vocabulary_size.
+  // The rows of this launch, and room for each: workspace_stride of each kind, even, and at least
+  // vocabulary_size. A card needs `weights` aligned to 16 bytes.
   uint32_t first_row = 0;
   uint32_t workspace_stride = 0;
   float* processed = nullptr;

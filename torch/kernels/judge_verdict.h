@@ -2,7 +2,7 @@
 // (common/sampling/logprobs.cc), from p.
 #pragma once
 
-#include "torch/kernels/judge_row.h"
+#include "torch/kernels/judge_distribution.h"
 #include "torch/kernels/philox.h"
 
 namespace tandem::kernels {
@@ -42,14 +42,16 @@ TANDEM_HOST_DEVICE uint32_t DrawRace(const Block& block, JudgeShared<Traits>& sh
       }
       return;
     }
-    TANDEM_NO_UNROLL
-    for (uint32_t pair = t; pair < (size + 1) / 2; pair += Traits::kThreads) {
-      NoisePair noise = TokenNoise(racer.seed, racer.sample_index, racer.position, pair);
-      if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
-      const uint32_t i = 2 * pair;
-      if (row.weights[i] > 0) visit(noise.even, row.weights[i], i);
-      if (i + 1 < size && row.weights[i + 1] > 0) visit(noise.odd, row.weights[i + 1], i + 1);
-    }
+    // The last pair may have one token; what lies behind it does not count.
+    ForEachQuad<Traits::kThreads>(
+        t, row.weights, (size + 1) / 2, [&](const Quad& two, uint32_t pair) {
+          NoisePair noise = TokenNoise(racer.seed, racer.sample_index, racer.position, pair);
+          if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
+          const uint32_t i = 2 * pair;
+          const double p0 = NumberOf<double>(two, 0), p1 = NumberOf<double>(two, 1);
+          if (p0 > 0) visit(noise.even, p0, i);
+          if (i + 1 < size && p1 > 0) visit(noise.odd, p1, i + 1);
+        });
   };
   const double behind = 1 + 2 * Traits::kNearTie;
   block.Threads([&](int t) {
@@ -134,9 +136,10 @@ class LoweredWeights {
     });
   }
 
-  TANDEM_HOST_DEVICE double operator()(uint32_t place) const {
-    const double p = row_.weights[place];
-    return base::BitsAs<uint64_t>(p) >> 63 ? -p : scale_ * p;
+  TANDEM_HOST_DEVICE auto values() const {
+    return InRow(static_cast<const double*>(row_.weights), [scale = scale_](double p) {
+      return base::BitsAs<uint64_t>(p) >> 63 ? -p : scale * p;
+    });
   }
 
  private:
@@ -146,27 +149,27 @@ class LoweredWeights {
   const double scale_;
 };
 
-template <typename Traits, typename Value>
+template <typename Traits, typename Values>
 TANDEM_HOST_DEVICE double SumInOrder(const Block& block, JudgeShared<Traits>& shared, uint32_t size,
-                                     const Value& value) {
+                                     const Values& values) {
   Clear(block, shared.sums.one);
-  AddInOrder<Traits::kRun>(block, shared.sums.one, size, value);
+  AddInOrder<Traits::kRun>(block, shared.sums.one, size, values);
   return block.Read(shared.sums.one.sums[0]);
 }
 
 // The first place at which the sum of the values exceeds `target`; if none does, the last value
 // above 0 has it.
-template <typename Traits, typename Value>
+template <typename Traits, typename Values>
 TANDEM_HOST_DEVICE uint32_t FindInOrder(const Block& block, JudgeShared<Traits>& shared,
-                                        uint32_t size, const Value& value, double target) {
+                                        uint32_t size, const Values& values, double target) {
   Clear(block, shared.sums.one);
-  AddInOrder<Traits::kRun>(block, shared.sums.one, size, value, &target);
+  AddInOrder<Traits::kRun>(block, shared.sums.one, size, values, &target);
   const uint32_t found = block.Read(shared.sums.one.found);
   if (found != OrderedSums<Traits::kThreads, 1>::kNowhere) return found;
   block.Threads([&](int t) {
     uint32_t last = 0;
     for (uint32_t i = t; i < size; i += Traits::kThreads) {
-      if (value(i) > 0) last = i;
+      if (values(i) > 0) last = i;
     }
     shared.counts[0][t] = last;
   });
@@ -187,10 +190,10 @@ TANDEM_HOST_DEVICE Following DrawResidual(const Block& block, JudgeShared<Traits
   const uint32_t size = block.Read(row.state->tokens);
   LoweredWeights<Traits> left(block, shared, a, row, scale);
   Following following;
-  following.sum = SumInOrder(block, shared, size, left);
+  following.sum = SumInOrder(block, shared, size, left.values());
   if (following.sum > 0) {
-    following.token =
-        row.token(FindInOrder(block, shared, size, left, row.row->uniform * following.sum));
+    following.token = row.token(
+        FindInOrder(block, shared, size, left.values(), row.row->uniform * following.sum));
   }
   left.Restore();
   return following;
@@ -216,7 +219,6 @@ TANDEM_HOST_DEVICE uint32_t JudgeEntry(const Block& block, JudgeShared<Traits>& 
   const JudgeSequence& s = *row.sequence;
   const bool last = row.row->candidate_is != RowCandidate::kJudged;
   const uint32_t size = block.Read(row.state->tokens);
-  const auto p = [&](uint32_t i) { return row.weights[i]; };
   const auto accept = [&](uint32_t number, double probability) {
     block.Threads([&](int t) {
       if (t == 0) a.verdicts[number].accept_probability = probability;
@@ -242,30 +244,30 @@ TANDEM_HOST_DEVICE uint32_t JudgeEntry(const Block& block, JudgeShared<Traits>& 
     case RowRule::kLenientGreedy: {
       block.Threads([&](int t) {
         Placed best = {0, kNoToken};
-        for (uint32_t i = t; i < size; i += Traits::kThreads) best = LargerFirst()(best, {p(i), i});
+        ForEach<Traits::kThreads>(t, row.weights, size, [&](double weight, uint32_t i) {
+          best = LargerFirst()(best, {weight, i});
+        });
         shared.best[t] = best;
       });
       Reduce<Traits::kThreads>(block, shared.best, LargerFirst());
       const Placed best = block.Read(shared.best[0]);
       return certain(row.token(best.place), row.state->p_candidate >= s.leniency * best.value);
     }
-    case RowRule::kRatio: {
-      if (last) return row.token(FindInOrder(block, shared, size, p, row.row->uniform));
+    case RowRule::kRatio:
+    case RowRule::kBlock: {
+      const bool of_block = s.rule == RowRule::kBlock;
+      const double r = of_block ? ShareAt(a, row) : 1;
+      if (last) {
+        if (of_block && row.row->index > 0) accept(row.number, r);
+        return row.token(FindInOrder(block, shared, size, WeightsOf(row), row.row->uniform));
+      }
       const double ratio = row.state->p_candidate / (s.leniency * row.row->q_candidate);
       Following following;
-      if (ratio < 1) following = DrawResidual(block, shared, a, row, 1);
-      accept(row.number + 1, ratio < 1 && following.token != kNoToken ? ratio : 1);
-      return following.token;
-    }
-    case RowRule::kBlock: {
-      const double r = ShareAt(a, row);
-      if (last) {
-        if (row.row->index > 0) accept(row.number, r);
-        return row.token(FindInOrder(block, shared, size, p, row.row->uniform));
-      }
-      const Following following = DrawResidual(block, shared, a, row, r);
-      const bool must_go_on = r == 1 && following.sum <= 0;
-      if (row.row->index > 0) {
+      if (of_block || ratio < 1) following = DrawResidual(block, shared, a, row, r);
+      if (!of_block) {
+        accept(row.number + 1, ratio < 1 && following.token != kNoToken ? ratio : 1);
+      } else if (row.row->index > 0) {
+        const bool must_go_on = r == 1 && following.sum <= 0;
         accept(row.number, must_go_on ? 1 : following.sum / (following.sum + (1 - r)));
       }
       return following.token;
@@ -300,11 +302,15 @@ TANDEM_HOST_DEVICE uint32_t TopLogprobs(const Block& block, JudgeShared<Traits>&
     if (count == row.sequence->top_logprobs) return count;
     block.Threads([&](int t) {
       Placed best = {never, kNoToken};
-      for (uint32_t i = t; i < size; i += Traits::kThreads) {
-        const double value = of_model ? double{row.model[i]} : row.weights[i];
+      const auto take = [&](double value, uint32_t i) {
         const bool came =
             count > 0 && (value > last.value || (value == last.value && i <= last.place));
         if (!came && value > never) best = LargerFirst()(best, {value, i});
+      };
+      if (of_model) {
+        ForEach<Traits::kThreads>(t, row.model, size, take);
+      } else {
+        ForEach<Traits::kThreads>(t, row.weights, size, take);
       }
       shared.best[t] = best;
     });

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "torch/kernels/judge_row.h"
+#include "torch/kernels/judge_prepare.h"
 
 namespace tandem::kernels {
 namespace {
@@ -28,7 +28,6 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
                          uint32_t workspace_rows, void* stream) {
   TANDEM_CHECK(workspace_rows > 0);
   constexpr uint32_t kThreads = JudgeTraits::kThreads;
-  constexpr uint32_t kColumn = kThreads * JudgeTraits::kRun;
   for (arguments.first_row = 0; arguments.first_row < rows; arguments.first_row += workspace_rows) {
     const uint32_t blocks = std::min(workspace_rows, rows - arguments.first_row);
     const auto launch = [&](const char* kernel, uint32_t columns) {
@@ -36,7 +35,7 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
     };
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_prepare", 1));
     TANDEM_RETURN_IF_ERROR(
-        launch("tandem_judge_weights", (arguments.vocabulary_size + kColumn - 1) / kColumn));
+        launch("tandem_judge_weights", BlocksOf(arguments.vocabulary_size, kColumn<JudgeTraits>)));
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_distribution", 1));
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_verdict", 1));
   }

@@ -9,6 +9,7 @@
 #include "torch/kernels/block.h"
 #include "torch/kernels/cache_types.h"
 #include "torch/kernels/numbers.h"
+#include "torch/kernels/wide_loads.h"
 
 namespace tandem::kernels {
 
@@ -43,33 +44,115 @@ struct AddNormArguments {
 };
 static_assert(sizeof(AddNormArguments) == 40);  // NVRTC lays it out alike
 
+// Of a row, so much at a time.
+inline constexpr uint32_t kNormChunk = 4096;
 struct AddNormShared {
+  alignas(16) float row[kNormChunk];  // what is normed
   float lanes[kNormLanes];
 };
 
-// The squares of a row in each lane; with kAdds what is to be added to it is, first.
+// Numbers that a thread loads together: of a row kNormGroups times kNormGroup that lie together.
+inline constexpr uint32_t kNormGroup = 8, kNormGroups = 2;
+
+// The first number of each of a thread's groups, below `size`; the last one stands for those behind it.
+struct NormPlace {
+  uint32_t first;
+  bool counts;
+};
+template <uint32_t kThreads>
+TANDEM_HOST_DEVICE_INLINE NormPlace PlaceOfGroup(int t, uint32_t round, uint32_t k, uint32_t size) {
+  const uint32_t first = round + (k * kThreads + static_cast<uint32_t>(t)) * kNormGroup;
+  return {first < size ? first : size - kNormGroup, first < size};
+}
+
+// kNormGroup numbers; loads of 16 bytes.
+template <typename Element>
+struct NormNumbers {
+  static constexpr uint32_t kQuads = kNormGroup / kPerQuad<Element>;
+  Quad quads[kQuads];
+
+  TANDEM_HOST_DEVICE_INLINE void Load(const typename Element::Word* from) {
+    TANDEM_UNROLL
+    for (uint32_t q = 0; q < kQuads; ++q) quads[q] = LoadAs<Quad>(from + q * kPerQuad<Element>);
+  }
+  TANDEM_HOST_DEVICE_INLINE float operator[](uint32_t i) const {
+    return ElementOf<Element>(quads[i / kPerQuad<Element>], i % kPerQuad<Element>);
+  }
+};
+
+// All 16 bytes that a row's kernel reads and writes are aligned.
+TANDEM_HOST_DEVICE_INLINE bool IsWide(const AddNormArguments& a) {
+  return a.size % kNormGroup == 0 && IsAligned(a.residual) && IsAligned(a.added) &&
+         IsAligned(a.weight) && IsAligned(a.out);
+}
+
+// Some of a row into shared memory; with kAdds what is to be added to it is, first.
 template <typename Traits, typename Element, bool kAdds>
-TANDEM_HOST_DEVICE void SumSquares(const Block& block, AddNormShared& shared, float* x,
-                                   const typename Element::Word* added, uint32_t size) {
+TANDEM_HOST_DEVICE void ReadRow(const Block& block, AddNormShared& shared, bool wide, float* x,
+                                const typename Element::Word* added, uint32_t size) {
   constexpr uint32_t kThreads = Traits::kThreads;
-  const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
   block.Threads([&](int t) {
-    for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) {
-      float sum = 0;
-      TANDEM_NO_UNROLL
-      for (uint32_t from = lane; from < size && lane < lanes; from += kInFlight * lanes) {
-        float xs[kInFlight], more[kInFlight];
-        for (uint32_t k = 0; k < kInFlight; ++k) {
-          const uint32_t i = from + k * lanes < size ? from + k * lanes : from;
-          xs[k] = x[i];
-          if constexpr (kAdds) more[k] = Element::Load(added[i]);
-        }
-        for (uint32_t k = 0; k < kInFlight && from + k * lanes < size; ++k) {
-          if constexpr (kAdds) x[from + k * lanes] = xs[k] += more[k];
-          sum = Fma(xs[k], xs[k], sum);
-        }
+    TANDEM_NO_UNROLL
+    for (uint32_t round = 0; wide && round < size; round += kNormGroups * kNormGroup * kThreads) {
+      NormNumbers<Float32> xs[kNormGroups];
+      NormNumbers<Element> more[kNormGroups];
+      for (uint32_t k = 0; k < kNormGroups; ++k) {
+        const NormPlace place = PlaceOfGroup<kThreads>(t, round, k, size);
+        xs[k].Load(x + place.first);
+        if constexpr (kAdds) more[k].Load(added + place.first);
       }
-      shared.lanes[lane] = sum;
+      AskTogether();
+      for (uint32_t k = 0; k < kNormGroups; ++k) {
+        const NormPlace place = PlaceOfGroup<kThreads>(t, round, k, size);
+        if (!place.counts) continue;
+        float sums[kNormGroup];
+        TANDEM_UNROLL
+        for (uint32_t i = 0; i < kNormGroup; ++i) {
+          sums[i] = xs[k][i];
+          if constexpr (kAdds) sums[i] += more[k][i];
+        }
+        if constexpr (kAdds) StoreTogether<kNormGroup>(x + place.first, sums);
+        StoreTogether<kNormGroup>(shared.row + place.first, sums);
+      }
+    }
+    TANDEM_NO_UNROLL
+    for (uint32_t i = t; !wide && i < size; i += kThreads) {
+      if constexpr (kAdds) x[i] += Element::Load(added[i]);
+      shared.row[i] = x[i];
+    }
+  });
+}
+
+// out = weight · (x · scale), `size` numbers.
+template <typename Traits, typename Element>
+TANDEM_HOST_DEVICE_INLINE void WriteNormed(const Block& block, bool wide, const float* x,
+                                           const float* weight, float scale,
+                                           typename Element::Word* out, uint32_t size) {
+  constexpr uint32_t kThreads = Traits::kThreads;
+  block.Threads([&](int t) {
+    TANDEM_NO_UNROLL
+    for (uint32_t round = 0; wide && round < size; round += kNormGroups * kNormGroup * kThreads) {
+      NormNumbers<Float32> xs[kNormGroups], weights[kNormGroups];
+      for (uint32_t k = 0; k < kNormGroups; ++k) {
+        const NormPlace place = PlaceOfGroup<kThreads>(t, round, k, size);
+        xs[k].Load(x + place.first);
+        weights[k].Load(weight + place.first);
+      }
+      AskTogether();
+      for (uint32_t k = 0; k < kNormGroups; ++k) {
+        const NormPlace place = PlaceOfGroup<kThreads>(t, round, k, size);
+        if (!place.counts) continue;
+        typename Element::Word words[kNormGroup];
+        TANDEM_UNROLL
+        for (uint32_t i = 0; i < kNormGroup; ++i) {
+          words[i] = Element::Store(weights[k][i] * (xs[k][i] * scale));
+        }
+        StoreTogether<kNormGroup>(out + place.first, words);
+      }
+    }
+    TANDEM_NO_UNROLL
+    for (uint32_t i = t; !wide && i < size; i += kThreads) {
+      out[i] = Element::Store(weight[i] * (x[i] * scale));
     }
   });
 }
@@ -81,13 +164,28 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
                                 const AddNormArguments& a) {
   constexpr uint32_t kThreads = Traits::kThreads;
   const uint64_t first = uint64_t{block.x()} * a.size;
+  const bool wide = IsWide(a);
   float* x = a.residual + first;
   const auto* added = static_cast<const typename Element::Word*>(a.added);
   auto* out = static_cast<typename Element::Word*>(a.out) + first;
-  if (added != nullptr) {
-    SumSquares<Traits, Element, true>(block, shared, x, added + first, a.size);
-  } else {
-    SumSquares<Traits, Element, false>(block, shared, x, nullptr, a.size);
+  const uint32_t lanes = Traits::kFault == NormRopeFault::kSumByThread ? kThreads : kNormLanes;
+  block.Threads([&](int t) {
+    for (uint32_t lane = t; lane < kNormLanes; lane += kThreads) shared.lanes[lane] = 0;
+  });
+  for (uint32_t chunk = 0; chunk < a.size; chunk += kNormChunk) {
+    const uint32_t size = a.size - chunk < kNormChunk ? a.size - chunk : kNormChunk;
+    if (added != nullptr) {
+      ReadRow<Traits, Element, true>(block, shared, wide, x + chunk, added + first + chunk, size);
+    } else {
+      ReadRow<Traits, Element, false>(block, shared, wide, x + chunk, nullptr, size);
+    }
+    block.Threads([&](int t) {
+      for (uint32_t lane = t; lane < lanes; lane += kThreads) {
+        float sum = shared.lanes[lane];
+        for (uint32_t i = lane; i < size; i += lanes) sum = Fma(shared.row[i], shared.row[i], sum);
+        shared.lanes[lane] = sum;
+      }
+    });
   }
   for (uint32_t half = kNormLanes / 2; half > 0; half /= 2) {
     block.Threads([&](int t) {
@@ -99,20 +197,11 @@ TANDEM_HOST_DEVICE void AddNorm(const Block& block, AddNormShared& shared,
   const float sum = block.Read(shared.lanes[0]);
   const float epsilon = Traits::kFault == NormRopeFault::kEpsilonForgotten ? 0 : a.epsilon;
   const float scale = 1.0f / SquareRoot(sum / static_cast<float>(a.size) + epsilon);
-  block.Threads([&](int t) {
-    TANDEM_NO_UNROLL
-    for (uint32_t from = t; from < a.size; from += kInFlight * kThreads) {
-      float xs[kInFlight], weights[kInFlight];
-      for (uint32_t k = 0; k < kInFlight; ++k) {
-        const uint32_t i = from + k * kThreads < a.size ? from + k * kThreads : from;
-        xs[k] = x[i];
-        weights[k] = a.weight[i];
-      }
-      for (uint32_t k = 0; k < kInFlight && from + k * kThreads < a.size; ++k) {
-        out[from + k * kThreads] = Element::Store(weights[k] * (xs[k] * scale));
-      }
-    }
-  });
+  if (a.size <= kNormChunk) {
+    WriteNormed<Traits, Element>(block, wide, shared.row, a.weight, scale, out, a.size);
+  } else {
+    WriteNormed<Traits, Element>(block, wide, x, a.weight, scale, out, a.size);
+  }
 }
 
 struct RopeWriteArguments {

@@ -10,7 +10,7 @@
 // values of its run with the processor's own additions. From 2^-k to 1 that happens k times.
 #pragma once
 
-#include "torch/kernels/block.h"
+#include "torch/kernels/wide_loads.h"
 
 namespace tandem::kernels {
 
@@ -92,14 +92,55 @@ TANDEM_HOST_DEVICE void Clear(const Block& block, OrderedSums<kThreads, kWays>& 
   });
 }
 
-// Adds value(0) to value(count - 1), each at least 0, to the sums; their totals stay finite. With
-// `target` (kWays 1) it looks for the first place whose sum exceeds it, and stops there: the sum is
-// then not to be used. kRun: values that a thread adds at a time.
+// Values that lie one behind the other: of(numbers[i]). A card needs doubles aligned to 16 bytes, and
+// readable up to a multiple of them.
+template <typename Number, typename Function>
+struct InRow {
+  using Raw = Number;
+  const Number* numbers;
+  Function of;
+
+  TANDEM_HOST_DEVICE_INLINE Number Load(uint32_t i) const { return numbers[i]; }
+  TANDEM_HOST_DEVICE_INLINE double operator()(uint32_t i) const { return of(Load(i)); }
+};
+template <typename Number, typename Function>
+InRow(const Number*, Function) -> InRow<Number, Function>;
+template <typename Values>
+inline constexpr bool kDoublesInRow = false;
+template <typename Function>
+inline constexpr bool kDoublesInRow<InRow<double, Function>> = true;
+
+// What a thread adds at a time of one way, from `first` on, before it needs the first of them; the last
+// value stands for those from `size` on.
+template <int kRun, int kWays, typename Values>
+TANDEM_HOST_DEVICE_INLINE void LoadRun(const Values& values, uint32_t first, uint32_t way,
+                                       uint32_t size, typename Values::Raw (&raw)[kRun]) {
+  if constexpr (kWays == 1 && kDoublesInRow<Values> && kRun % kNumbersPerQuad<double> == 0) {
+    TANDEM_UNROLL
+    for (uint32_t k = 0; k < kRun; k += 2) {
+      const uint32_t i = first + k < size ? first + k : (size - 1) / 2 * 2;
+      const Quad quad = LoadAs<Quad>(values.numbers + i);
+      raw[k] = NumberOf<double>(quad, 0);
+      raw[k + 1] = NumberOf<double>(quad, 1);
+    }
+  } else {
+    TANDEM_UNROLL
+    for (uint32_t k = 0; k < kRun; ++k) {
+      const uint32_t i = first + k < size ? first + k : size - 1;
+      raw[k] = values.Load(i * kWays + way);
+    }
+  }
+  AskTogether();
+}
+
+// Adds `count` values, each at least 0, to the sums; their totals stay finite. With `target` (kWays 1)
+// it looks for the first place whose sum exceeds it, and stops there: the sum is then not to be used.
+// kRun: values that a thread adds at a time.
 // scan_in_place: a mistake that tests make.
-template <int kRun, int kThreads, int kWays, typename Value>
+template <int kRun, int kThreads, int kWays, typename Values>
 TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWays>& shared,
-                                   uint32_t count, Value value, const double* target = nullptr,
-                                   bool scan_in_place = false) {
+                                   uint32_t count, const Values& values,
+                                   const double* target = nullptr, bool scan_in_place = false) {
   constexpr int kLanes = kThreads / kWays;
   constexpr uint32_t kChunk = kLanes * kRun;  // of one way
   const auto size_of = [&](uint32_t way) { return (count + kWays - 1 - way) / kWays; };
@@ -121,9 +162,15 @@ TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWa
         run(t, from, to);
         const int exponent = InUlps::Of(shared.sums[t % kWays]).exponent;
         Step step = {0, 0};
-        TANDEM_NO_UNROLL
-        for (uint32_t i = from; i < to; ++i) {
-          step = Then(step, StepOf(value(i * kWays + t % kWays), exponent));
+        const uint32_t way = t % kWays, first = chunk + static_cast<uint32_t>(t / kWays) * kRun;
+        if (size_of(way) > 0) {
+          typename Values::Raw raw[kRun];
+          LoadRun<kRun, kWays>(values, first, way, size_of(way), raw);
+          TANDEM_UNROLL
+          for (uint32_t k = 0; k < kRun; ++k) {
+            if (first + k < from || first + k >= to) continue;
+            step = Then(step, StepOf(values.of(raw[k]), exponent));
+          }
         }
         shared.steps[0][t] = step;
       });
@@ -157,7 +204,7 @@ TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWa
         if (leaves || looks) {
           TANDEM_NO_UNROLL
           for (uint32_t i = from; i < to; ++i) {
-            walked += value(i * kWays + way);
+            walked += values(i * kWays + way);
             if (looks && walked > *target) {
               shared.found = i;
               break;

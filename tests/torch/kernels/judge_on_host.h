@@ -23,7 +23,8 @@ std::vector<JudgedPart> JudgeOnHost(const JudgeTables& tables, const std::vector
                                     uint32_t rows_a_launch, ThreadOrder order) {
   const uint32_t rows = static_cast<uint32_t>(tables.rows().size());
   // What was never written must not matter.
-  const size_t room = size_t{rows_a_launch} * vocabulary_size;
+  const uint32_t workspace_stride = vocabulary_size + vocabulary_size % 2;
+  const size_t room = size_t{rows_a_launch} * workspace_stride;
   std::vector<float> processed(room, std::numeric_limits<float>::quiet_NaN());
   std::vector<double> weights(room, std::numeric_limits<double>::quiet_NaN());
   std::vector<uint32_t> workspace_ids(room, 0xdead'beef);
@@ -38,7 +39,7 @@ std::vector<JudgedPart> JudgeOnHost(const JudgeTables& tables, const std::vector
   a.logits = logits.data();
   a.logits_stride = stride;
   a.vocabulary_size = vocabulary_size;
-  a.workspace_stride = vocabulary_size;
+  a.workspace_stride = workspace_stride;
   a.processed = processed.data();
   a.weights = weights.data();
   a.workspace_ids = workspace_ids.data();
@@ -54,9 +55,8 @@ std::vector<JudgedPart> JudgeOnHost(const JudgeTables& tables, const std::vector
         for (uint32_t y = 0; y < columns; ++y) kernel(Block(x, y, Traits::kThreads, order));
       }
     };
-    constexpr uint32_t kColumn = Traits::kThreads * Traits::kRun;
     each_row(1, [&](const Block& block) { JudgePrepare<Traits>(block, *shared, a); });
-    each_row((vocabulary_size + kColumn - 1) / kColumn,
+    each_row((vocabulary_size + kColumn<Traits> - 1) / kColumn<Traits>,
              [&](const Block& block) { JudgeWeights<Traits>(block, a); });
     each_row(1, [&](const Block& block) { JudgeDistribution<Traits>(block, *shared, a); });
     each_row(1, [&](const Block& block) { JudgeVerdict<Traits>(block, *shared, a); });

@@ -67,9 +67,23 @@ std::vector<float> RunNorm(std::vector<float>& residual, const std::vector<float
   return Loaded<Element>(out);
 }
 
+// Of one row: squares in lanes of kNormLanes, and a tree of those.
+std::vector<float> PlainNorm(const float* x, const std::vector<float>& weight) {
+  std::vector<float> lanes(kNormLanes), out(weight.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    lanes[i % kNormLanes] = std::fma(x[i], x[i], lanes[i % kNormLanes]);
+  }
+  for (size_t half = kNormLanes / 2; half > 0; half /= 2) {
+    for (size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  const float scale = 1.0f / std::sqrt(lanes[0] / static_cast<float>(out.size()) + 1e-2f);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = weight[i] * (x[i] * scale);
+  return out;
+}
+
 std::string CheckNorm() {
   constexpr size_t kRows = 12;
-  for (size_t size : {7u, 256u, 300u, 1000u, 4096u}) {
+  for (size_t size : {7u, 256u, 300u, 1000u, 4096u, 4200u, 4099u}) {
     const std::vector<float> before = Noise(kRows * size, size),
                              added = Noise(kRows * size, size + 1);
     const std::vector<float> weight = Noise(size, size + 2);
@@ -84,6 +98,7 @@ std::string CheckNorm() {
       std::copy_n(weight.begin(), size, w.begin());
       model::cpu::kPortableKernels.rms_norm(x.data(), w.data(), static_cast<int>(size), padded,
                                             1e-2f, expected.data());
+      const std::vector<float> plain = PlainNorm(x.data(), weight);
       std::vector<float> alone(x.begin(), x.begin() + size);
       const std::vector<float> out_alone = RunNorm<32>(alone, {}, weight, kOrders[row % 3]);
       for (size_t i = 0; i < size; ++i) {
@@ -91,6 +106,7 @@ std::string CheckNorm() {
         if (!(std::abs(got - expected[i]) <= 1e-5f * (1 + std::abs(expected[i])))) {
           return absl::StrCat("norm ", got, ", expected ", expected[i]);
         }
+        if (got != plain[i]) return "the order of the squares";
         if (got != out_alone[i]) return "a row alone, or in a smaller block, has other bits";
       }
     }

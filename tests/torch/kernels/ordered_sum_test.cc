@@ -21,7 +21,9 @@ constexpr ThreadOrder kOrders[] = {ThreadOrder::kAscending, ThreadOrder::kDescen
 // Values that are hard to add: of very different sizes, with sums that leave their range at every
 // place, half-way between two sums, zeros, the smallest numbers there are.
 std::vector<double> HardValues(std::mt19937_64& random) {
-  std::vector<double> values(random() % 700);
+  std::vector<double> values;
+  values.reserve(700);
+  values.resize(random() % 700);
   const int kind = static_cast<int>(random() % 5);
   for (double& value : values) {
     const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
@@ -48,15 +50,19 @@ std::vector<double> HardValues(std::mt19937_64& random) {
   return values;
 }
 
-template <int kWays>
+// `values` have room for one more.
+auto All(const std::vector<double>& values) {
+  return InRow(values.data(), [](double value) { return value; });
+}
+
+template <int kWays, int kRun = 3>
 std::vector<double> Sums(const std::vector<double>& values, ThreadOrder order,
                          bool scan_in_place = false) {
   auto shared = std::make_unique<OrderedSums<kThreads, kWays>>();
   const Block block(0, 0, kThreads, order);
   Clear(block, *shared);
-  AddInOrder<3>(
-      block, *shared, static_cast<uint32_t>(values.size()), [&](uint32_t i) { return values[i]; },
-      nullptr, scan_in_place);
+  AddInOrder<kRun>(block, *shared, static_cast<uint32_t>(values.size()), All(values), nullptr,
+                   scan_in_place);
   return {shared->sums, shared->sums + kWays};
 }
 
@@ -72,6 +78,7 @@ TEST(OrderedSum, HasTheBitsOfTheLoop) {
     const std::vector<double> values = HardValues(random);
     for (ThreadOrder order : kOrders) {
       ASSERT_EQ(Sums<1>(values, order), Loop(values, 1)) << "values " << i;
+      ASSERT_EQ((Sums<1, 4>(values, order)), Loop(values, 1)) << "values " << i;
       ASSERT_EQ(Sums<4>(values, order), Loop(values, 4)) << "values " << i;
       ASSERT_EQ(Sums<8>(values, order), Loop(values, 8)) << "values " << i;
     }
@@ -86,9 +93,9 @@ TEST(OrderedSum, GoesOnWithWhatWasAddedBefore) {
     OrderedSums<kThreads, 1> shared;
     const Block block(0, 0, kThreads, ThreadOrder::kAscending);
     Clear(block, shared);
-    AddInOrder<3>(block, shared, first, [&](uint32_t j) { return values[j]; });
+    AddInOrder<3>(block, shared, first, All(values));
     AddInOrder<3>(block, shared, static_cast<uint32_t>(values.size()) - first,
-                  [&](uint32_t j) { return values[first + j]; });
+                  InRow(values.data() + first, [](double value) { return value; }));
     ASSERT_EQ(shared.sums[0], Loop(values, 1)[0]);
   }
 }
@@ -115,9 +122,7 @@ TEST(OrderedSum, FindsWhereTheLoopExceedsATarget) {
       OrderedSums<kThreads, 1> shared;
       const Block block(0, 0, kThreads, order);
       Clear(block, shared);
-      AddInOrder<3>(
-          block, shared, static_cast<uint32_t>(values.size()),
-          [&](uint32_t j) { return values[j]; }, &target);
+      AddInOrder<4>(block, shared, static_cast<uint32_t>(values.size()), All(values), &target);
       ASSERT_EQ(shared.found, expected) << "values " << i;
     }
   }

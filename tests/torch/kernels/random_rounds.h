@@ -21,7 +21,7 @@ namespace tandem::kernels {
 // Small blocks, so that rows of a few hundred tokens take many turns of every loop.
 struct SmallTraits {
   static constexpr int kThreads = 32;
-  static constexpr int kRun = 3;
+  static constexpr int kRun = 4;
   static constexpr int kSorted = 16;
   static inline double kNearTie = 1e-12;
   static inline JudgeFault kFault = JudgeFault::kNone;

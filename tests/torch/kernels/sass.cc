@@ -52,10 +52,12 @@ std::vector<int> RegistersOf(const std::string& operands) {
   return numbers;
 }
 
-// Places in `lines` that some branch back jumps over.
-std::vector<bool> InLoops(const std::vector<Line>& lines) {
+// First and last place in `lines` of what a branch back jumps over.
+using Loop = std::pair<size_t, size_t>;
+
+std::vector<Loop> LoopsOf(const std::vector<Line>& lines) {
   std::map<std::string, size_t> labels;
-  std::vector<bool> in_loop(lines.size());
+  std::vector<Loop> loops;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!lines[i].label.empty()) labels[lines[i].label] = i;
     if (!absl::StartsWith(lines[i].name, "BRA")) continue;
@@ -63,12 +65,21 @@ std::vector<bool> InLoops(const std::vector<Line>& lines) {
     if (from == std::string::npos) continue;
     const size_t to = lines[i].operands.find_first_of(") ;", from);
     const auto label = labels.find(lines[i].operands.substr(from, to - from));
-    if (label == labels.end()) continue;
-    const auto begin = in_loop.begin();
-    std::fill(begin + static_cast<ptrdiff_t>(label->second), begin + static_cast<ptrdiff_t>(i),
-              true);
+    if (label != labels.end()) loops.emplace_back(label->second, i);
   }
-  return in_loop;
+  return loops;
+}
+
+// The smallest one around a place; null: there is none.
+const Loop* Innermost(const std::vector<Loop>& loops, size_t place) {
+  const Loop* innermost = nullptr;
+  for (const Loop& loop : loops) {
+    if (place < loop.first || place >= loop.second) continue;
+    if (innermost == nullptr || loop.second - loop.first < innermost->second - innermost->first) {
+      innermost = &loop;
+    }
+  }
+  return innermost;
 }
 
 // Loads that are under way, by the registers that they fill.
@@ -109,7 +120,8 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
   SassKernel kernel;
   kernel.name = std::move(name);
   const std::vector<Line> lines = LinesOf(text);
-  const std::vector<bool> in_loop = InLoops(lines);
+  const std::vector<Loop> loops = LoopsOf(lines);
+  std::set<Loop> wide;
   SassBlock block;
   UnderWay under_way;
   const auto end_block = [&] {
@@ -122,20 +134,27 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
     if (!line.label.empty() || absl::StartsWith(line.name, "BRA")) end_block();
     if (line.name.empty()) continue;
     ++kernel.instructions;
-    if (in_loop[i]) {
-      kernel.spills += absl::StartsWith(line.name, "LDL") || absl::StartsWith(line.name, "STL");
-    }
     block.products += absl::StartsWith(line.name, "FFMA");
     std::vector<int> registers = RegistersOf(line.operands);
     const bool load = absl::StartsWith(line.name, "LDG") && !registers.empty();
     for (size_t at = load ? 1 : 0; at < registers.size(); ++at) under_way.Read(registers[at]);
-    if (!load || !in_loop[i]) continue;
+    const Loop* loop = load ? Innermost(loops, i) : nullptr;
+    if (loop == nullptr) continue;
     under_way.Add(registers[0], RegistersOfLoad(line.name));
-    block.wide_loads += RegistersOfLoad(line.name) == 4;
+    if (RegistersOfLoad(line.name) == 4) {
+      ++block.wide_loads;
+      wide.insert(*loop);
+    }
     block.in_flight = std::max(block.in_flight, under_way.size());
     block.wide_in_flight = std::max(block.wide_in_flight, under_way.wide());
   }
   end_block();
+  for (const auto& [first, last] : wide) {
+    for (size_t i = first; i < last; ++i) {
+      kernel.spills +=
+          absl::StartsWith(lines[i].name, "LDL") || absl::StartsWith(lines[i].name, "STL");
+    }
+  }
   return kernel;
 }
 

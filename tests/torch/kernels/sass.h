@@ -23,7 +23,7 @@ struct SassBlock {
 struct SassKernel {
   std::string name;
   size_t instructions = 0;
-  size_t spills = 0;  // reads and writes of local memory, in loops
+  size_t spills = 0;  // reads and writes of local memory, in the innermost loops around wide loads
   std::vector<SassBlock> in_loops;
 
   // Stretches in loops with at least so many loads of 16 bytes in flight, or of any size.

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,11 +67,32 @@ TEST_F(SassTest, AttentionHasFourWideLoadsInFlightOfKeysAndOfValues) {
 }
 
 // The squares, and what is written.
-TEST_F(SassTest, NormHasFourLoadsInFlight) {
+TEST_F(SassTest, NormHasFourWideLoadsInFlight) {
   const auto kernels = Kernels("torch/kernels/norm_rope.cu", "tandem_add_norm");
   ASSERT_EQ(kernels.size(), 3u);
   for (const SassKernel& kernel : kernels) {
-    EXPECT_GE(kernel.Stretches(4), 2u) << kernel.name;
+    EXPECT_GE(kernel.WideStretches(4), 2u) << kernel.name;
+    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+  }
+}
+
+// Loops over the vocabulary. Where a sum has four or eight ways, a thread's numbers do not lie together: it
+// loads eight of them.
+TEST_F(SassTest, JudgeHasFourWideLoadsInFlightOrEightNumbers) {
+  struct Stretches {
+    size_t wide, eight;
+  };
+  const std::map<std::string, Stretches> expected = {
+      {"tandem_judge_prepare", {3, 1}},       // the copy, two largest; the logits' sum
+      {"tandem_judge_weights", {1, 0}},       //
+      {"tandem_judge_distribution", {6, 3}},  // top-k, top-p, min-p, p; the weights' sums
+      {"tandem_judge_verdict", {8, 0}},       // the race, the best, sums, the most likely tokens
+  };
+  const auto kernels = Kernels("torch/kernels/judge.cu", "tandem_judge");
+  ASSERT_EQ(kernels.size(), expected.size());
+  for (const SassKernel& kernel : kernels) {
+    EXPECT_GE(kernel.WideStretches(4), expected.at(kernel.name).wide) << kernel.name;
+    EXPECT_GE(kernel.Stretches(8), expected.at(kernel.name).eight) << kernel.name;
     EXPECT_EQ(kernel.spills, 0u) << kernel.name;
   }
 }
