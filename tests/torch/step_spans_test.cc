@@ -1,5 +1,6 @@
 // LibTorch's step with the kernels of torch/kernels between its operations, as the host runs them:
 // the way `spans` of a card, on this processor.
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -120,7 +121,10 @@ class RecordingKernels final : public kernels::PassKernels {
   }
   absl::Status AddNorm(ElementType type, const kernels::AddNormArguments& a, uint32_t rows,
                        void* stream) override {
-    const kernels::AddNormArguments kept = {nullptr, nullptr, a.weight, nullptr, a.size, a.epsilon};
+    kernels::AddNormArguments kept = a;
+    kept.residual = nullptr;
+    kept.added = nullptr;
+    kept.out = nullptr;
     Keep(absl::StrCat("norm of ", rows), &kept, sizeof(kept));
     return kernels_.AddNorm(type, a, rows, stream);
   }
@@ -189,6 +193,33 @@ TEST(StepSpansTest, PassesOfOneShapeLaunchTheSame) {
             one);
 }
 
+// Between products of a layer nothing but these kernels runs: norms of queries and keys, norms of what
+// is added, a scale of it and GELU are theirs as well.
+TEST(StepSpansTest, EveryFamilyWithRmsNormsAndAGateTakesTheKernels) {
+  struct Family {
+    const char* variant;
+    int norms_less = 0;  // than two per layer
+  };
+  for (const Family& family :
+       {Family{"llama3"}, {"qwen3"}, {"gemma3"}, {"granite"}, {"smollm3"}, {"olmo2", 1}}) {
+    const auto recorder = std::make_shared<RecordingKernels>();
+    const auto model = LoadWith(recorder, family.variant);
+    ASSERT_TRUE(model.ok()) << family.variant << ": " << model.status();
+    auto cache = (*model)->NewCache(10);
+    ASSERT_TRUE(cache.ok());
+    recorder->Launches();
+    const std::vector<uint32_t> tokens = {1, 2, 3};
+    ASSERT_TRUE((*model)->Forward({{cache->get(), tokens, 3}}).ok());
+    std::map<char, int> counts;  // by the first letter
+    for (const std::string& launch : recorder->Launches()) ++counts[launch[0]];
+    const int layers = counts['a'];
+    EXPECT_GT(layers, 1);
+    EXPECT_EQ(counts['r'], layers) << family.variant;
+    EXPECT_EQ(counts['g'], layers) << family.variant;
+    EXPECT_EQ(counts['n'], 2 * layers - family.norms_less) << family.variant;
+  }
+}
+
 template <AttentionFault kInAttention, NormRopeFault kInNormRope = NormRopeFault::kNone>
 void ExpectFound(const char* variant = "llama3") {
   const auto model =
@@ -221,6 +252,15 @@ TEST(StepSpansTest, TheSelfCheckFindsPlantedFaults) {
   ExpectFound<AttentionFault::kNone, NormRopeFault::kPagesIgnored>();
   ExpectFound<AttentionFault::kNone, NormRopeFault::kBiasForgotten>("qwen2");
   ExpectFound<AttentionFault::kNone, NormRopeFault::kGateForUp>();
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kSiluForGelu>("gemma3");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kPlusOneForgotten>("gemma3");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kPostNormForgotten>("gemma3");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kPostNormForgotten>("olmo2");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kScaleForgotten>("granite");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kHeadNormOfWidth>("qwen3");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kHeadNormOfWidth>("olmo2");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kHeadNormAfterRotation>("qwen3");
+  ExpectFound<AttentionFault::kNone, NormRopeFault::kAllRotated>("gpt_neox");
 }
 
 }  // namespace

@@ -27,6 +27,15 @@ struct LayerCache {
   at::Tensor values;
 };
 
+// What happens to queries and keys, in this order; undefined: nothing does.
+struct HeadWork {
+  at::Tensor bias;             // of a row of the product, fp32
+  at::Tensor q_norm, k_norm;   // weights of RMS norms, fp32: [head_size], of each head,
+  bool norm_together = false;  // or [heads · head_size], of all heads together
+  double epsilon = 0;
+  Rotation all;  // of all positions: [context, rotary_size / 2]
+};
+
 // A row's output depends on what it sees alone: each row is computed by itself, or by a kernel that
 // sums in an order which follows positions.
 class Attender {
@@ -43,13 +52,10 @@ class Attender {
   virtual at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
                             const at::Tensor& queries) = 0;
 
-  // Of kSpans: rotation and the write to the cache in one kernel. `qkv` is a tile's product [tile,
-  // heads and then twice kv_heads of head_size], of the cache's type; `bias` is added to it, fp32,
-  // or undefined; cosines and sines of all positions are [context, head_size / 2]. Gives the
-  // queries.
+  // Of kSpans: norms, rotation and the write to the cache in one kernel. `qkv` is a tile's product
+  // [tile, heads and then twice kv_heads of head_size], of the cache's type. Gives the queries.
   virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int /*tile_index*/,
-                                    const at::Tensor& /*qkv*/, const at::Tensor& /*bias*/,
-                                    const Rotation& /*all*/) {
+                                    const at::Tensor& /*qkv*/, const HeadWork& /*work*/) {
     return at::Tensor();
   }
 };

@@ -51,8 +51,9 @@ class SpansAttender final : public Attender {
   }
 
   at::Tensor RotateAndWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
-                            const at::Tensor& bias, const Rotation& all) override {
+                            const HeadWork& work) override {
     TORCH_CHECK(qkv.is_contiguous() && qkv.scalar_type() == layer.keys.scalar_type());
+    TORCH_CHECK(sizes_.head_size <= int{2 * kernels::kNormLanes});
     at::Tensor queries =
         at::empty({inputs_.tile, sizes_.heads, sizes_.head_size}, Where(at::kFloat));
     kernels::RopeWriteArguments a;
@@ -62,9 +63,18 @@ class SpansAttender final : public Attender {
     a.layer = LayerOf(layer);
     a.heads = static_cast<uint32_t>(sizes_.heads);
     a.qkv = qkv.const_data_ptr();
-    if (bias.defined()) a.bias = bias.const_data_ptr<float>();
-    a.cosines = all.cosines.const_data_ptr<float>();
-    a.sines = all.sines.const_data_ptr<float>();
+    if (work.bias.defined()) a.bias = work.bias.const_data_ptr<float>();
+    if (work.q_norm.defined()) {
+      a.q_norm = work.q_norm.const_data_ptr<float>();
+      a.k_norm = work.k_norm.const_data_ptr<float>();
+      a.epsilon = static_cast<float>(work.epsilon);
+      a.norm_together = work.norm_together ? 1 : 0;
+    }
+    if (work.all.cosines.defined()) {
+      a.rotated_pairs = static_cast<uint32_t>(work.all.cosines.size(1));
+      a.cosines = work.all.cosines.const_data_ptr<float>();
+      a.sines = work.all.sines.const_data_ptr<float>();
+    }
     a.queries = queries.data_ptr<float>();
     ThrowIfFailed(kernels_.RopeWrite(ElementTypeOf(qkv.scalar_type()), a,
                                      static_cast<uint32_t>(inputs_.tile), stream_));

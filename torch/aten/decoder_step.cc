@@ -18,7 +18,6 @@
 #include <string>
 #include <utility>
 
-#include "torch/aten/fused.h"
 #include "torch/aten/guarded.h"
 #include "torch/aten/int8.h"
 #include "torch/aten/product_threads.h"
@@ -179,7 +178,9 @@ void DecoderStep::Begin(const at::Tensor& tokens, const at::Tensor& positions,
     Tile tile;
     tile.cells = of_tile(cells);
     const at::Tensor places = of_tile(positions);
-    for (const RopeTable& rope : ropes_) tile.rotations.push_back(rope.At(places));
+    if (!fused()) {
+      for (const RopeTable& rope : ropes_) tile.rotations.push_back(rope.At(places));
+    }
     tile.x = Embed(of_tile(tokens), places);
     tiles_.push_back(std::move(tile));
   }
@@ -199,12 +200,13 @@ void DecoderStep::Project(int tile_index, size_t layer) {
   Tile& tile = tiles_[static_cast<size_t>(tile_index)];
   const LayerWeights& weights = weights_.layers[layer];
   const at::Tensor x = NormedSum(tile, weights.attention_norm);
-  const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
-  if (fused() && spec_.qk_norm == model::QkNorm::kNone && rope != nullptr &&
-      rope->rotary_size(spec_.head_size) == spec_.head_size) {
-    const Rotation& all = ropes_[rope == &spec_.rope ? 0 : 1].all();
-    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, Raw(x, weights.qkv),
-                                             weights.qkv.bias, all);
+  if (fused()) {
+    HeadWork work = {weights.qkv.bias,      weights.q_norm.weight,
+                     weights.k_norm.weight, spec_.qk_norm == model::QkNorm::kWidth,
+                     spec_.norm.epsilon,    {}};
+    const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
+    if (rope != nullptr) work.all = ropes_[rope == &spec_.rope ? 0 : 1].all();
+    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, Raw(x, weights.qkv), work);
     return;
   }
   const at::Tensor qkv = Multiply(x, weights.qkv);
@@ -238,7 +240,7 @@ at::Tensor DecoderStep::Prepared(const at::Tensor& heads, const NormWeights& nor
 }
 
 void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended) {
-  const at::Tensor attention = Branch(attended, weights.o, weights.post_attention_norm);
+  const at::Tensor attention = Branch(attended, weights.o);
   if (!spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
   const at::Tensor mlp = Mlp(NormedSum(tile, weights.mlp_norm), weights);
   if (spec_.parallel_residual) Add(tile, attention, weights.post_attention_norm);
@@ -246,37 +248,47 @@ void DecoderStep::Finish(Tile& tile, const LayerWeights& weights, const at::Tens
 }
 
 at::Tensor DecoderStep::Mlp(const at::Tensor& x, const LayerWeights& weights) const {
-  if (fused() && spec_.gated_mlp && spec_.activation == model::Activation::kSilu &&
-      !weights.gate_up.bias.defined()) {
-    const at::Tensor gated = Gated(*options_.kernels, stream(), Raw(x, weights.gate_up));
-    return Branch(gated, weights.down, weights.post_mlp_norm);
+  const bool silu = spec_.activation == model::Activation::kSilu;
+  if (fused() && spec_.gated_mlp && !weights.gate_up.bias.defined() &&
+      (silu || spec_.activation == model::Activation::kGeluTanh)) {
+    const auto kind = silu ? kernels::GateKind::kSilu : kernels::GateKind::kGeluTanh;
+    const at::Tensor gated = Gated(*options_.kernels, stream(), kind, Raw(x, weights.gate_up));
+    return Branch(gated, weights.down);
   }
   const at::Tensor inner = Multiply(x, weights.gate_up);
-  if (!spec_.gated_mlp) return Multiply(Activated(spec_.activation, inner), weights.down);
+  if (!spec_.gated_mlp) return Branch(Activated(spec_.activation, inner), weights.down);
   const int64_t size = spec_.intermediate_size;
   const at::Tensor gate = inner.slice(1, 0, size).contiguous();
   const at::Tensor activated =
       Activated(spec_.activation, gate).mul_(inner.slice(1, size, 2 * size));
-  return Multiply(activated, weights.down);
+  return Branch(activated, weights.down);
 }
 
 void DecoderStep::Add(Tile& tile, const at::Tensor& branch, const NormWeights& post_norm) const {
   Sum(tile);
-  const at::Tensor normed = Normed(spec_.norm, branch, post_norm);
-  tile.added = spec_.residual_scale == 1.0 ? normed : normed.mul(spec_.residual_scale);
+  tile.added = {branch, post_norm.weight, spec_.residual_scale};
+  if (post_norm.weight.defined() && !fused_norms()) {
+    tile.added.branch = Normed(spec_.norm, branch, post_norm);
+    tile.added.weight = at::Tensor();
+  }
 }
 
 const at::Tensor& DecoderStep::Sum(Tile& tile) const {
-  if (tile.added.defined()) tile.x.add_(tile.added);
-  tile.added = at::Tensor();
+  const Addend added = std::exchange(tile.added, {});
+  if (!added.branch.defined()) return tile.x;
+  at::Tensor branch = added.branch;
+  if (added.weight.defined()) {
+    branch = RmsNorm(branch.to(at::kFloat), added.weight, spec_.norm.epsilon);
+  }
+  tile.x.add_(added.scale == 1.0 ? branch : branch.to(at::kFloat).mul(added.scale));
   return tile.x;
 }
 
 at::Tensor DecoderStep::NormedSum(Tile& tile, const NormWeights& norm) const {
-  const bool rms = norm.weight.defined() && spec_.norm.kind == model::NormSpec::Kind::kRms;
-  if (!fused() || !rms) return Normed(spec_.norm, Sum(tile), norm);
-  if (tile.added.defined() && tile.added.scalar_type() != type_) Sum(tile);
-  const at::Tensor added = std::exchange(tile.added, at::Tensor());
+  const bool nothing = !norm.weight.defined() && !tile.added.branch.defined();
+  if (!fused_norms() || nothing) return Normed(spec_.norm, Sum(tile), norm);
+  if (tile.added.branch.defined() && tile.added.branch.scalar_type() != type_) Sum(tile);
+  const Addend added = std::exchange(tile.added, {});
   return AddedAndNormed(*options_.kernels, stream(), tile.x, added, norm.weight, spec_.norm.epsilon,
                         type_);
 }
@@ -321,11 +333,9 @@ at::Tensor DecoderStep::Raw(const at::Tensor& x, const Linear& linear) const {
   return Product(at::mm, x.to(linear.weight.scalar_type()), linear).to(type_);
 }
 
-at::Tensor DecoderStep::Branch(const at::Tensor& x, const Linear& linear,
-                               const NormWeights& post_norm) const {
-  const bool plain = !linear.bias.defined() && !post_norm.weight.defined() &&
-                     spec_.residual_scale == 1.0 && !spec_.parallel_residual;
-  return fused() && plain ? Raw(x, linear) : Multiply(x, linear);
+at::Tensor DecoderStep::Branch(const at::Tensor& x, const Linear& linear) const {
+  const bool plain = !linear.bias.defined() && !spec_.parallel_residual;
+  return fused_norms() && plain ? Raw(x, linear) : Multiply(x, linear);
 }
 
 at::Tensor DecoderStep::Multiply(const at::Tensor& x, const Linear& linear) const {

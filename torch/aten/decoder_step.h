@@ -23,6 +23,7 @@
 #include "torch/aten/aten_graphs.h"
 #include "torch/aten/attend.h"
 #include "torch/aten/elementwise.h"
+#include "torch/aten/fused.h"
 #include "torch/aten/weights.h"
 #include "torch/graphs/pass_graphs.h"
 #include "torch/library/interface.h"
@@ -50,9 +51,9 @@ class DecoderStep final : public Step {
   // Of the rows of one tile.
   struct Tile {
     at::Tensor cells;                 // [tile] in the whole cache
-    std::vector<Rotation> rotations;  // of ropes_
+    std::vector<Rotation> rotations;  // of ropes_; empty where kernels rotate
     at::Tensor x;                     // [tile, hidden], fp32
-    at::Tensor added;                 // is still to be added to x; undefined: nothing is
+    Addend added;                     // is still to be added to x
     at::Tensor queries;               // [tile, heads, head_size]
   };
 
@@ -70,7 +71,7 @@ class DecoderStep final : public Step {
   at::Tensor Prepared(const at::Tensor& heads, const NormWeights& norm, const Tile& tile,
                       size_t layer) const;
   at::Tensor Mlp(const at::Tensor& x, const LayerWeights& weights) const;
-  // x += branch, as the specification says. A plain sum waits for the norm that follows.
+  // x += branch, as the specification says. The sum waits for the norm that follows.
   void Add(Tile& tile, const at::Tensor& branch, const NormWeights& post_norm) const;
   // Of x, with what was to be added to it.
   at::Tensor NormedSum(Tile& tile, const NormWeights& norm) const;
@@ -78,8 +79,10 @@ class DecoderStep final : public Step {
   at::Tensor Multiply(const at::Tensor& x, const Linear& linear) const;
   // For our kernels: as type_, and without the bias.
   at::Tensor Raw(const at::Tensor& x, const Linear& linear) const;
-  // One that is to be added to the residual: as Raw where Add does nothing else to it.
-  at::Tensor Branch(const at::Tensor& x, const Linear& linear, const NormWeights& post_norm) const;
+  // One that is to be added to the residual: as Raw where our kernel adds it.
+  at::Tensor Branch(const at::Tensor& x, const Linear& linear) const;
+  // Our kernel norms.
+  bool fused_norms() const { return fused() && spec_.norm.kind == model::NormSpec::Kind::kRms; }
   bool fused() const { return options_.attention == Attention::kSpans; }
   void* stream() const { return info_.stream.value_or(nullptr); }  // of our kernels
   // x · weightᵀ by one of ATen's products.

@@ -8,15 +8,18 @@
 
 namespace tandem::torch {
 at::Tensor AddedAndNormed(kernels::PassKernels& kernels, void* stream, const at::Tensor& x,
-                          const at::Tensor& added, const at::Tensor& weight, double epsilon,
+                          const Addend& added, const at::Tensor& weight, double epsilon,
                           at::ScalarType type) {
   TORCH_CHECK(x.is_contiguous());
-  TORCH_CHECK(!added.defined() || (added.is_contiguous() && added.scalar_type() == type));
+  const at::Tensor& branch = added.branch;
+  TORCH_CHECK(!branch.defined() || (branch.is_contiguous() && branch.scalar_type() == type));
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(type));
   kernels::AddNormArguments a;
   a.residual = x.data_ptr<float>();
-  if (added.defined()) a.added = added.const_data_ptr();
-  a.weight = weight.const_data_ptr<float>();
+  if (branch.defined()) a.added = branch.const_data_ptr();
+  if (added.weight.defined()) a.added_weight = added.weight.const_data_ptr<float>();
+  a.added_scale = static_cast<float>(added.scale);
+  if (weight.defined()) a.weight = weight.const_data_ptr<float>();
   a.out = out.data_ptr();
   a.size = static_cast<uint32_t>(x.size(1));
   a.epsilon = static_cast<float>(epsilon);
@@ -24,13 +27,15 @@ at::Tensor AddedAndNormed(kernels::PassKernels& kernels, void* stream, const at:
   return out;
 }
 
-at::Tensor Gated(kernels::PassKernels& kernels, void* stream, const at::Tensor& gate_up) {
+at::Tensor Gated(kernels::PassKernels& kernels, void* stream, kernels::GateKind kind,
+                 const at::Tensor& gate_up) {
   TORCH_CHECK(gate_up.is_contiguous());
   at::Tensor out = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
   kernels::GateArguments a;
   a.in = gate_up.const_data_ptr();
   a.out = out.data_ptr();
   a.size = static_cast<uint32_t>(out.size(1));
+  a.kind = kind;
   ThrowIfFailed(kernels.Gate(ElementTypeOf(out.scalar_type()), a,
                              static_cast<uint32_t>(out.size(0)), stream));
   return out;

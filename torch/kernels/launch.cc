@@ -64,7 +64,7 @@ absl::Status LaunchRopeWrite(const KernelModule& norm_rope, ElementType type,
                              const RopeWriteArguments& arguments, uint32_t rows, void* stream) {
   constexpr uint32_t kThreads = NormRopeTraits::kThreads;
   const uint32_t heads = arguments.heads + 2 * arguments.layer.kv_heads;
-  const uint32_t columns = BlocksOf(heads * (arguments.layer.head_size / 2), kThreads);
+  const uint32_t columns = BlocksOf(heads, HeadsOfBlock(kThreads, arguments.layer.head_size));
   return norm_rope.Launch(KernelOf("tandem_rope_write", type), {rows, columns, kThreads}, arguments,
                           stream);
 }

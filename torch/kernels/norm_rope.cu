@@ -1,5 +1,6 @@
 // Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads a
-// block. Of the norm a block has a row; of the others kThreads pairs, or numbers, of one.
+// block. Of the norm a block has a row; of the rotation some heads, of the gate kThreads numbers of
+// one.
 #include "torch/kernels/norm_rope.h"
 
 namespace tandem::kernels {
@@ -26,17 +27,20 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_rope_write_float32(RopeWriteArguments arguments) {
-  RopeWrite<Traits, Float32>(Block(), arguments);
+  __shared__ RopeWriteShared shared;
+  RopeWrite<Traits, Float32>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_rope_write_bfloat16(RopeWriteArguments arguments) {
-  RopeWrite<Traits, Bfloat16>(Block(), arguments);
+  __shared__ RopeWriteShared shared;
+  RopeWrite<Traits, Bfloat16>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_rope_write_float16(RopeWriteArguments arguments) {
-  RopeWrite<Traits, Float16>(Block(), arguments);
+  __shared__ RopeWriteShared shared;
+  RopeWrite<Traits, Float16>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)

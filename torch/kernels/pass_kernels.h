@@ -26,11 +26,11 @@ class PassKernels {
   virtual absl::Status Attend(ElementType type, const AttentionArguments& arguments,
                               void* stream) = 0;
 
-  // The residual and its norm, of so many rows.
+  // What is added to the residual, normed or not, and the residual's norm, of so many rows.
   virtual absl::Status AddNorm(ElementType type, const AddNormArguments& arguments, uint32_t rows,
                                void* stream) = 0;
 
-  // Rotation and the write to the cache, of so many rows.
+  // Norms of queries and keys, rotation and the write to the cache, of so many rows.
   virtual absl::Status RopeWrite(ElementType type, const RopeWriteArguments& arguments,
                                  uint32_t rows, void* stream) = 0;
 

@@ -112,10 +112,12 @@ class HostPassKernels final : public PassKernels {
   template <typename Element>
   void RunRopeWrite(const RopeWriteArguments& a, uint32_t rows) {
     const uint32_t heads = a.heads + 2 * a.layer.kv_heads;
-    const uint32_t columns = ColumnsOf(heads * (a.layer.head_size / 2));
+    const uint32_t of_block = HeadsOfBlock(kThreads, a.layer.head_size);
+    const uint32_t columns = (heads + of_block - 1) / of_block;
+    RopeWriteShared shared;
     for (uint32_t x = 0; x < rows; ++x) {
       for (uint32_t y = 0; y < columns; ++y) {
-        kernels::RopeWrite<NormRope, Element>(BlockOf(x, y), a);
+        kernels::RopeWrite<NormRope, Element>(BlockOf(x, y), shared, a);
       }
     }
   }

@@ -179,7 +179,7 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   RopeWriteArguments rotation;
   rotation.heads = 12;
   rotation.layer.kv_heads = 4;
-  rotation.layer.head_size = 64;  // 640 pairs of queries, keys and values
+  rotation.layer.head_size = 64;  // eight heads per block
   argument_bytes = sizeof(rotation);
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kFloat32, rotation, 5, nullptr).ok());
   rotation.heads = rotation.layer.kv_heads = 1;
