@@ -60,7 +60,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
                "sampling defaults of requests: model (its generation_config.json) or none");
   flags.Text(
       "drafter", &drafter,
-      "the one that requests get that name none: model, cascade, prompt-lookup, context-ngram, or "
+      "the one that requests get that name none: model, cascade, lookup-first, prompt-lookup, "
+      "context-ngram, or "
       "one that a flag below brings; several, separated by commas, or auto, all of them: then each "
       "text gets the one with the most tokens a time");
   text_drafters.AddTo(flags);
@@ -82,6 +83,9 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Text("target-listen", &target_listen, "the target service's own port; 0: any free one");
 }
 
+// Drafters that need --draft-model.
+const std::vector<std::string> kWithModel = {"model", "cascade", "lookup-first"};
+
 absl::Status ServeOptions::Validate() const {
   if (target_model.empty()) {
     return absl::InvalidArgumentError(
@@ -99,9 +103,11 @@ absl::Status ServeOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(checked.Validate());
   const std::vector<std::string> wanted = absl::StrSplit(drafter, ',', absl::SkipEmpty());
   std::vector<std::string> names = text_drafters.Names();
-  if (!draft_model.empty()) names.insert(names.begin(), {"model", "cascade"});
+  if (!draft_model.empty()) names.insert(names.begin(), kWithModel.begin(), kWithModel.end());
   for (const std::string& one : wanted) {
-    if ((one == "model" || one == "cascade") && draft_model.empty()) {
+    const bool with_model =
+        std::find(kWithModel.begin(), kWithModel.end(), one) != kWithModel.end();
+    if (with_model && draft_model.empty()) {
       return flags::BadFlag("drafter", one, "needs --draft-model=DIR");
     }
     if (drafter == "auto" || std::find(names.begin(), names.end(), one) != names.end()) continue;

@@ -34,9 +34,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "--model, and with one whose directory has no tokenizer.json: give the target's");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
-             "for requests that name none: model, cascade, prompt-lookup, context-ngram, or one "
-             "that a flag "
-             "below brings; when absent, model if there is one, else prompt-lookup");
+             "for requests that name none: model, cascade, lookup-first, prompt-lookup, "
+             "context-ngram, or one that a flag below brings; when absent, model if there is one, "
+             "else prompt-lookup");
   text.AddTo(flags);
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},

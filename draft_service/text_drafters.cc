@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/tokenizer/tokenizer.h"
 #include "draft_service/drafters/context_ngram.h"
+#include "draft_service/drafters/lookup_first.h"
 #include "draft_service/drafters/mixed.h"
 #include "draft_service/drafters/prompt_lookup.h"
 #include "draft_service/drafters/recall.h"
@@ -174,6 +175,7 @@ void AddDrafters(model::LanguageModel* model, ModelDrafterOptions model_drafter,
     model_drafter.vocabulary_size = options.vocabulary_size;
     options.drafters.push_back(ModelDrafterFactory(*model, model_drafter));
     options.drafters.push_back(CascadeFactory(*model, model_drafter, text.guesses));
+    options.drafters.push_back(LookupFirstFactory(*model, model_drafter));
   }
   std::move(text.drafters.begin(), text.drafters.end(), std::back_inserter(options.drafters));
 }

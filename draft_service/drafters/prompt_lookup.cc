@@ -21,8 +21,9 @@ std::optional<uint32_t> Latest(const NgramIndex& index, absl::Span<const uint32_
 
 class PromptLookup final : public Drafter {
  public:
-  explicit PromptLookup(int longest_match) {
-    for (int n = longest_match; n >= 1; --n) indices_.emplace_back(static_cast<size_t>(n));
+  explicit PromptLookup(const PromptLookupOptions& options) {
+    for (int n = options.longest_match; n >= options.shortest_match; --n)
+      indices_.emplace_back(static_cast<size_t>(n));
   }
 
   absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) override {
@@ -59,11 +60,13 @@ class PromptLookup final : public Drafter {
 }  // namespace
 
 DrafterFactory PromptLookupFactory(PromptLookupOptions options) {
-  TANDEM_CHECK(options.longest_match >= 1 && options.longest_match <= 8) << options.longest_match;
+  TANDEM_CHECK(options.shortest_match >= 1 && options.shortest_match <= options.longest_match &&
+               options.longest_match <= 8)
+      << options.shortest_match << " to " << options.longest_match;
   return {options.name,
           [options](const speculation::SequenceSettings&,
                     Proposal) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-            return std::make_unique<PromptLookup>(options.longest_match);
+            return std::make_unique<PromptLookup>(options);
           },
           /*samples=*/false};
 }

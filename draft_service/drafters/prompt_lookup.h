@@ -14,7 +14,8 @@ namespace tandem::draft_service {
 
 struct PromptLookupOptions {
   std::string name = "prompt-lookup";
-  int longest_match = 3;  // tokens; tries this first, then one less, down to 1; at most 8
+  int longest_match = 3;   // tokens; tries this first, then one less; at most 8
+  int shortest_match = 1;  // the last one that it tries; 1 to longest_match
 };
 
 DrafterFactory PromptLookupFactory(PromptLookupOptions options = {});

@@ -12,6 +12,7 @@
 #include "common/transport/channel.h"
 #include "draft_service/drafters/cascade.h"
 #include "draft_service/drafters/context_ngram.h"
+#include "draft_service/drafters/lookup_first.h"
 #include "draft_service/drafters/mixed.h"
 #include "draft_service/drafters/prompt_lookup.h"
 #include "draft_service/drafters/recall.h"
@@ -74,6 +75,8 @@ std::unique_ptr<draft_service::Service> StartDraft(ClusterOptions& cluster,
         draft_service::ModelDrafterFactory(*cluster.draft_model, cluster.model_drafter));
     options.drafters.push_back(draft_service::CascadeFactory(
         *cluster.draft_model, cluster.model_drafter, {.context = {}, .table = tables.bigrams}));
+    options.drafters.push_back(
+        draft_service::LookupFirstFactory(*cluster.draft_model, cluster.model_drafter));
     options.model_id = cluster.draft_model->info().model_id;
     options.context_length = cluster.draft_model->info().context_length;
   }

@@ -17,9 +17,9 @@ namespace tandem::testing {
 namespace {
 
 constexpr uint32_t kDraftTokens[] = {1, 2, 4, 8};
-const char* const kDrafters[] = {"model",         "prompt-lookup",  "random",
-                                 "context-ngram", "corpus-unigram", "corpus-bigram",
-                                 "mixed",         "recall",         "cascade"};
+const char* const kDrafters[] = {"model",          "prompt-lookup", "random", "context-ngram",
+                                 "corpus-unigram", "corpus-bigram", "mixed",  "recall",
+                                 "cascade",        "lookup-first"};
 
 // What one drafter did over all its requests.
 struct Sums {

@@ -25,6 +25,7 @@
 #include "common/sampling/distribution.h"
 #include "draft_service/drafters/cascade.h"
 #include "draft_service/drafters/context_ngram.h"
+#include "draft_service/drafters/lookup_first.h"
 #include "draft_service/drafters/mixed.h"
 #include "draft_service/drafters/recall.h"
 #include "draft_service/drafters/successor_drafter.h"
@@ -60,7 +61,16 @@ enum class Way : uint8_t {
   kSaysTheTable     // q: what guesses are drawn from
 };
 
-enum class Kind : uint8_t { kContext, kUnigram, kBigram, kExtended, kMixed, kCascade, kRecall };
+enum class Kind : uint8_t {
+  kContext,
+  kUnigram,
+  kBigram,
+  kExtended,
+  kMixed,
+  kCascade,
+  kLookupFirst,
+  kRecall
+};
 
 std::shared_ptr<const SuccessorTable> Unigrams() {
   NgramCounter counter(kVocabulary, 100);
@@ -74,14 +84,19 @@ std::shared_ptr<const SuccessorTable> Bigrams() {
   return BigramTable(counter, Unigrams());
 }
 
-// Guesses of the text, and of a table that the model below hardly agrees with.
-DrafterFactory Cascade(uint8_t level) {
+model::LanguageModel& CascadeModel() {
   static auto* const model = new testing::TableModel({.vocabulary_size = kVocabulary,
                                                       .seed = 3,
                                                       .peakedness = 1.2,
                                                       .noise = 0.7,
                                                       .noise_seed = 5});
-  return CascadeFactory(*model, {}, {.context = {.query = 3}, .table = Bigrams(), .level = level});
+  return *model;
+}
+
+// Guesses of the text, and of a table that the model below hardly agrees with.
+DrafterFactory Cascade(uint8_t level) {
+  return CascadeFactory(CascadeModel(), {},
+                        {.context = {.query = 3}, .table = Bigrams(), .level = level});
 }
 
 // Made once: a test makes thousands of drafters.
@@ -99,7 +114,8 @@ const DrafterFactory& FactoryOf(Kind kind) {
                           std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>{
                               {{0, 0}, {2}}, {{0, 1}, {1}}, {{1, 0}, {3}}, {{2, 1}, {0}}})),
       MixedFactory({}, Bigrams()),
-      Cascade(1)};
+      Cascade(1),
+      LookupFirstFactory(CascadeModel(), {})};
   return (*factories)[static_cast<size_t>(kind)];
 }
 
@@ -334,6 +350,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"CutByTime", Rule::kSpeculative, Way::kCutByTime, 4, Kind::kCascade},
                       Case{"BlockCutByTime", Rule::kBlock, Way::kCutByTime, 4, Kind::kCascade},
                       Case{"HasTheSeed", Rule::kSpeculative, Way::kHasTheSeed, 3, Kind::kCascade}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    LookupFirst, ExactTest,
+    ::testing::Values(Case{"Speculative", Rule::kSpeculative, Way::kRight, 3, Kind::kLookupFirst},
+                      Case{"Block", Rule::kBlock, Way::kRight, 4, Kind::kLookupFirst}),
     NameOf);
 
 class ControlTest : public ::testing::TestWithParam<Case> {};
