@@ -193,8 +193,8 @@ TEST(StepSpansTest, PassesOfOneShapeLaunchTheSame) {
             one);
 }
 
-// Between products of a layer nothing but these kernels runs: norms of queries and keys, norms of what
-// is added, a scale of it and GELU are theirs as well.
+// Between products of a layer nothing but these kernels runs: norms of queries and keys, norms of
+// what is added, a scale of it and GELU are theirs as well.
 TEST(StepSpansTest, EveryFamilyWithRmsNormsAndAGateTakesTheKernels) {
   struct Family {
     const char* variant;

@@ -24,8 +24,8 @@ at::Tensor AddedAndNormed(kernels::PassKernels& kernels, void* stream, const at:
                           const Addend& added, const at::Tensor& weight, double epsilon,
                           at::ScalarType type);
 
-// The activation of the first half of each row times the second half, of the same type: fp32, bf16 or
-// fp16. gate_up: [rows, 2 · size].
+// The activation of the first half of each row times the second half, of the same type: fp32, bf16
+// or fp16. gate_up: [rows, 2 · size].
 at::Tensor Gated(kernels::PassKernels& kernels, void* stream, kernels::GateKind kind,
                  const at::Tensor& gate_up);
 

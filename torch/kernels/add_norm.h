@@ -1,5 +1,5 @@
-// The residual of a row and its norm, in one kernel: what a branch of a layer gave is added, itself or
-// its norm, and the sum is normed for what reads it next. A row depends on itself alone.
+// The residual of a row and its norm, in one kernel: what a branch of a layer gave is added, itself
+// or its norm, and the sum is normed for what reads it next. A row depends on itself alone.
 //
 // Products come as they are made, in the type that keys and values are held in: that of all void
 // pointers here. All is computed in float32.
@@ -158,7 +158,8 @@ TANDEM_HOST_DEVICE float NormScale(const Block& block, AddNormShared& shared, ui
 // What is added to the residual.
 enum class Added { kNothing, kPlain, kNormed };
 
-// Some of a row, from `first` on, to shared.row, with what is added to it, which the residual gets, too.
+// Some of a row, from `first` on, to shared.row, with what is added to it, which the residual gets,
+// too.
 template <typename Traits, typename Element, Added kAdded>
 TANDEM_HOST_DEVICE void ReadSum(const Block& block, AddNormShared& shared,
                                 const AddNormArguments& a, uint64_t row, uint32_t first,

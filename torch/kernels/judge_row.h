@@ -159,8 +159,8 @@ TANDEM_HOST_DEVICE uint64_t RankKey(float logit, uint32_t place) {
 TANDEM_HOST_DEVICE bool IsNan(float value) { return value != value; }
 TANDEM_HOST_DEVICE bool IsInfinite(float value) { return value - value != 0 && !IsNan(value); }
 
-// The key up to which there are `count` (at least 1, at most all) of those that each(t, visit) gives
-// to visit(key), which differ from each other. Eight bits at a time.
+// The key up to which there are `count` (at least 1, at most all) of those that each(t, visit)
+// gives to visit(key), which differ from each other. Eight bits at a time.
 template <typename Traits, typename Each>
 TANDEM_HOST_DEVICE uint64_t SelectKey(const Block& block, JudgeShared<Traits>& shared,
                                       uint32_t count, Each each) {

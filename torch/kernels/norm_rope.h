@@ -1,5 +1,5 @@
-// Rotation and the write to the cache in one kernel, with the norms of queries and keys, and the gate of
-// an MLP in another one. A row depends on itself alone. Types are as in add_norm.h.
+// Rotation and the write to the cache in one kernel, with the norms of queries and keys, and the
+// gate of an MLP in another one. A row depends on itself alone. Types are as in add_norm.h.
 #pragma once
 
 #include "torch/kernels/add_norm.h"
@@ -19,8 +19,9 @@ struct RopeWriteArguments {
   // row of it first, null: nothing is.
   const void* qkv = nullptr;
   const float* bias = nullptr;
-  // Weights of RMS norms before the rotation, null: there are none. Each head is normed by itself, weights
-  // [head_size]; or with norm_together all queries of a row are, and all keys, as many weights.
+  // Weights of RMS norms before the rotation, null: there are none. Each head is normed by itself,
+  // weights [head_size]; or with norm_together all queries of a row are, and all keys, as many
+  // weights.
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
   float epsilon = 0;
@@ -68,8 +69,8 @@ struct HeadsOfRow {
     return biased ? x + a.bias[i] : x;
   }
 
-  // The squares of each head, in the first of its pairs' lanes: pairs of elements that are half a head
-  // apart, and a tree of those.
+  // The squares of each head, in the first of its pairs' lanes: pairs of elements that are half a
+  // head apart, and a tree of those.
   TANDEM_HOST_DEVICE void SumHeads(const Block& block, RopeWriteShared& shared) const {
     const uint32_t half = size / 2, pairs = count * half;
     block.Threads([&](int t) {
@@ -90,8 +91,8 @@ struct HeadsOfRow {
     }
   }
 
-  // The scale of all queries (part 0) or keys (1): lane i % kNormLanes has the squares of the groups i
-  // of kNormGroup numbers, ascending.
+  // The scale of all queries (part 0) or keys (1): lane i % kNormLanes has the squares of the
+  // groups i of kNormGroup numbers, ascending.
   TANDEM_HOST_DEVICE void ScaleTogether(const Block& block, RopeWriteShared& shared,
                                         uint32_t part) const {
     const uint32_t begin = part == 0 ? 0 : a.heads * size;
@@ -133,9 +134,10 @@ struct HeadsOfRow {
   }
 };
 
-// Norms queries and keys, rotates them by the positions of their rows, and writes keys and values to
-// the cells of their rows. x of a block is the row, and y counts the row's blocks, of HeadsOfBlock
-// heads each, of at most 2 · kNormLanes numbers. No two rows have one cell, but those that fill up.
+// Norms queries and keys, rotates them by the positions of their rows, and writes keys and values
+// to the cells of their rows. x of a block is the row, and y counts the row's blocks, of
+// HeadsOfBlock heads each, of at most 2 · kNormLanes numbers. No two rows have one cell, but those
+// that fill up.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void RopeWrite(const Block& block, RopeWriteShared& shared,
                                   const RopeWriteArguments& a) {
@@ -234,8 +236,8 @@ struct GateArguments {
 };
 static_assert(sizeof(GateArguments) == 24);
 
-// out = gate · sigmoid(z) · up, z the gate or what GateKind says. x of a block is the row, and y counts
-// the row's blocks, of kThreads numbers each.
+// out = gate · sigmoid(z) · up, z the gate or what GateKind says. x of a block is the row, and y
+// counts the row's blocks, of kThreads numbers each.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments& a) {
   const auto* in =

@@ -92,8 +92,8 @@ TANDEM_HOST_DEVICE void Clear(const Block& block, OrderedSums<kThreads, kWays>& 
   });
 }
 
-// Values that lie one behind the other: of(numbers[i]). A card needs doubles aligned to 16 bytes, and
-// readable up to a multiple of them.
+// Values that lie one behind the other: of(numbers[i]). A card needs doubles aligned to 16 bytes,
+// and readable up to a multiple of them.
 template <typename Number, typename Function>
 struct InRow {
   using Raw = Number;
@@ -110,8 +110,8 @@ inline constexpr bool kDoublesInRow = false;
 template <typename Function>
 inline constexpr bool kDoublesInRow<InRow<double, Function>> = true;
 
-// What a thread adds at a time of one way, from `first` on, before it needs the first of them; the last
-// value stands for those from `size` on.
+// What a thread adds at a time of one way, from `first` on, before it needs the first of them; the
+// last value stands for those from `size` on.
 template <int kRun, int kWays, typename Values>
 TANDEM_HOST_DEVICE_INLINE void LoadRun(const Values& values, uint32_t first, uint32_t way,
                                        uint32_t size, typename Values::Raw (&raw)[kRun]) {
@@ -133,10 +133,9 @@ TANDEM_HOST_DEVICE_INLINE void LoadRun(const Values& values, uint32_t first, uin
   AskTogether();
 }
 
-// Adds `count` values, each at least 0, to the sums; their totals stay finite. With `target` (kWays 1)
-// it looks for the first place whose sum exceeds it, and stops there: the sum is then not to be used.
-// kRun: values that a thread adds at a time.
-// scan_in_place: a mistake that tests make.
+// Adds `count` values, each at least 0, to the sums; their totals stay finite. With `target` (kWays
+// 1) it looks for the first place whose sum exceeds it, and stops there: the sum is then not to be
+// used. kRun: values that a thread adds at a time. scan_in_place: a mistake that tests make.
 template <int kRun, int kThreads, int kWays, typename Values>
 TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWays>& shared,
                                    uint32_t count, const Values& values,

@@ -1,5 +1,5 @@
-// Loops over numbers that a card reads 16 bytes at a time, kInFlight times that before it needs the first
-// of them.
+// Loops over numbers that a card reads 16 bytes at a time, kInFlight times that before it needs the
+// first of them.
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -47,7 +47,8 @@ TANDEM_HOST_DEVICE_INLINE void ForEachQuad(int t, const void* from, uint32_t cou
   }
 }
 
-// Numbers in a row: those before the first 16 bytes that are aligned, whole ones of these, and the rest.
+// Numbers in a row: those before the first 16 bytes that are aligned, whole ones of these, and the
+// rest.
 template <typename T>
 struct Cut {
   const T* values;
@@ -69,8 +70,8 @@ struct Cut {
   }
 };
 
-// In a phase that all threads of a warp come by: use(values[i], i) for the thread's i below `size`, in
-// some order. At least 8 threads.
+// In a phase that all threads of a warp come by: use(values[i], i) for the thread's i below `size`,
+// in some order. At least 8 threads.
 template <int kThreads, typename T, typename Use>
 TANDEM_HOST_DEVICE_INLINE void ForEach(int t, const T* values, uint32_t size, Use use) {
   static_assert(kThreads >= 2 * (kNumbersPerQuad<T> - 1));

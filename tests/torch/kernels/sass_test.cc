@@ -76,8 +76,8 @@ TEST_F(SassTest, NormHasFourWideLoadsInFlight) {
   }
 }
 
-// Loops over the vocabulary. Where a sum has four or eight ways, a thread's numbers do not lie together: it
-// loads eight of them.
+// Loops over the vocabulary. Where a sum has four or eight ways, a thread's numbers do not lie
+// together: it loads eight of them.
 TEST_F(SassTest, JudgeHasFourWideLoadsInFlightOrEightNumbers) {
   struct Stretches {
     size_t wide, eight;
