@@ -54,7 +54,7 @@ absl::StatusOr<draft_service::DerivationOptions> WhatToAsk(const tokenizer::Toke
   return options;
 }
 
-// One line a second, and one at the end.
+// One line per second, and one at the end.
 class Progress {
  public:
   void Tell(uint32_t done, uint32_t all) {
@@ -86,28 +86,27 @@ DeriveNgramsOptions::DeriveNgramsOptions() { load.threads = model::DefaultThread
 void DeriveNgramsOptions::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
-      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; best the target's; "
-      "needed",
-      "all cores", "as many as are needed; fewer take more time");
+      "a Hugging Face directory (config.json, *.safetensors, tokenizer.json), a GGUF file, or a "
+      "model of the Hugging Face hub: OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; best the "
+      "target. Required",
+      "all cores", "with enough memory for them; fewer take more time");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda", "cuda:N"},
-               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
-               "libtandem_torch.so brings)");
+               "device that computes the model: cpu (Tandem's kernels), torch-cpu or cuda "
+               "(LibTorch, by libtandem_torch.so)");
   flags.Group("The file");
   flags.Text("out", &out,
-             "the file to write, for tandem-draft --ngrams; what is done so far is kept in "
-             "OUT.partial; needed");
-  flags.Switch("force", &force, "replace an existing file OUT, once the new one is whole");
+             "file to write, for tandem-draft --ngrams; unfinished work is kept in OUT.partial. "
+             "Required");
+  flags.Switch("force", &force, "replace an existing file OUT when the new one is complete");
   flags.Number("successors", &successors, 1, draft_service::SuccessorTable::kMaxSuccessors,
                "tokens that may follow each token, likeliest first");
   flags.Number("continuation", &continuation, 0, NgramShape::kMaxContinuation,
-               "tokens that the model writes after each of these; 0 = none, which takes the least "
-               "time");
+               "tokens that the model writes after each of these; 0 takes the least time");
 }
 
 absl::Status DeriveNgramsOptions::Validate() const {
-  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
-  if (out.empty()) return absl::InvalidArgumentError("--out=FILE is needed");
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is required");
+  if (out.empty()) return absl::InvalidArgumentError("--out=FILE is required");
   return load.Options().status();
 }
 
@@ -141,7 +140,7 @@ absl::Status DeriveNgrams(DeriveNgramsOptions options) {
   TANDEM_ASSIGN_OR_RETURN(DerivedNgrams derived,
                           draft_service::BeginNgrams(options.out, shape, existing));
   if (derived.done > 0) {
-    std::fprintf(stderr, "goes on from %u of %u tokens in %s.partial\n", derived.done,
+    std::fprintf(stderr, "resuming at %u of %u tokens in %s.partial\n", derived.done,
                  shape.vocabulary_size, options.out.c_str());
   }
   {

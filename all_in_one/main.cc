@@ -89,7 +89,7 @@ int Serve(absl::Span<const std::string> args) {
   ServeOptions options;
   return process::RunService(
       args, {.name = "tandem serve",
-             .summary = "Serves a target and a draft, all three services in one process.",
+             .summary = "Serves a target and a draft: all three services in one process.",
              .arguments = "--target-model=MODEL [--draft-model=MODEL] [flags]",
              .is_command = true,
              .add_flags = [&options](flags::FlagSet& set) { options.AddTo(set); },
@@ -110,17 +110,17 @@ int Make(flags::FlagSet flags, absl::Status (*make)(Options options),
 
 int Derive(const std::vector<std::string>& args) {
   return Make(flags::FlagSet("tandem derive-ngrams",
-                             "Asks a model what it says after each token alone, and writes that "
-                             "into a file. A draft service proposes from it without a model "
-                             "(tandem-draft --ngrams=FILE).",
+                             "Derives n-grams from a model: what it continues each token with. A "
+                             "draft service proposes from that file without a model (tandem-draft "
+                             "--ngrams=FILE).",
                              "--model=MODEL --out=FILE [flags]"),
               &DeriveNgrams, args);
 }
 
 int Prune(const std::vector<std::string>& args) {
   return Make(flags::FlagSet("tandem prune-vocabulary",
-                             "Writes a draft model that computes logits for the commonest tokens "
-                             "of a corpus alone, and so proposes no others. Its passes take less "
+                             "Writes a draft model that computes logits for, and so proposes, "
+                             "only the most frequent tokens of a corpus. Its passes take less "
                              "time.",
                              "--model=MODEL --corpus=FILE --out=DIRECTORY [flags]"),
               &PruneVocabulary, args);
@@ -144,7 +144,7 @@ int Run(const std::vector<std::string>& args) {
   }
   return Fail(absl::InvalidArgumentError(absl::StrCat(
                   "unknown command '", args[0],
-                  "'; there are serve, derive-ngrams, prune-vocabulary, version and help",
+                  "'; must be serve, derive-ngrams, prune-vocabulary, version or help",
                   flags::DidYouMean(
                       args[0], {"serve", "derive-ngrams", "prune-vocabulary", "version", "help"}))),
               process::kExitUsage);

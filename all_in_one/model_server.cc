@@ -91,7 +91,7 @@ auto OpenLogged(const char* role, model::LoadOptions options, std::shared_ptr<Co
   options.compute = std::move(pool);
   const std::string directory = options.directory;
   options.report = &report;
-  // Prints a line a second, and one at the end.
+  // Prints a line per second, and one at the end.
   absl::Time next_line = absl::Now() + absl::Seconds(1);
   options.progress = [&](int64_t done, int64_t all) {
     if (done < all && absl::Now() < next_line) return;

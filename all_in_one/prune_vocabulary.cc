@@ -22,7 +22,7 @@
 namespace tandem::all_in_one {
 namespace {
 
-// One line a second, and one at the end.
+// One line per second, and one at the end.
 class Megabytes {
  public:
   explicit Megabytes(const char* what) : what_(what) {}
@@ -87,24 +87,25 @@ absl::StatusOr<Kept> Choose(const std::vector<uint64_t>& counts,
 void PruneVocabularyOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("The draft");
   flags.Text("model", &model,
-             "directory with config.json, *.safetensors and tokenizer.json, or a name of the "
-             "Hugging Face hub, OWNER/NAME[@REVISION]; needed");
+             "a Hugging Face directory (config.json, *.safetensors, tokenizer.json), or a model "
+             "of the Hugging Face hub: OWNER/NAME[@REVISION]. Required");
   flags.Text("corpus", &corpus,
-             "a text file, UTF-8, like the texts that will be written: its commonest tokens are "
-             "kept; needed");
+             "a UTF-8 text file, like the texts that will be generated: its most frequent tokens "
+             "are kept. Required");
   flags.Text(
       "out", &out,
-      "the directory to write, for tandem-draft --model or tandem serve --draft-model; it must not "
-      "exist yet; required");
+      "directory to write, for tandem-draft --model or tandem serve --draft-model; it must not "
+      "exist. Required");
   flags.Number(
       "keep", &keep, 1, 1 << 24,
-      "tokens that the draft may propose, special ones included; fewer than the model has");
+      "number of tokens that the draft may propose, special ones included; fewer than the model "
+      "has");
 }
 
 absl::Status PruneVocabularyOptions::Validate() const {
-  if (model.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
-  if (corpus.empty()) return absl::InvalidArgumentError("--corpus=FILE is needed");
-  if (out.empty()) return absl::InvalidArgumentError("--out=DIRECTORY is needed");
+  if (model.empty()) return absl::InvalidArgumentError("--model=MODEL is required");
+  if (corpus.empty()) return absl::InvalidArgumentError("--corpus=FILE is required");
+  if (out.empty()) return absl::InvalidArgumentError("--out=DIRECTORY is required");
   return absl::OkStatus();
 }
 
@@ -115,7 +116,7 @@ absl::Status PruneVocabulary(PruneVocabularyOptions options) {
   if (gguf::IsGguf(options.model)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--model=", options.model,
-                     ": a GGUF file is not pruned; give a directory with safetensors"));
+                     ": GGUF files are not supported here; give a directory with safetensors"));
   }
   TANDEM_ASSIGN_OR_RETURN(auto tokenizer, tokenizer::Tokenizer::Load(options.model));
   TANDEM_ASSIGN_OR_RETURN(

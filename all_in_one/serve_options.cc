@@ -28,59 +28,63 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Models");
   flags.Text(
       "target-model", &target_model,
-      "a Hugging Face directory or a GGUF file, or a name of the hub, OWNER/NAME[@REVISION] or "
-      "OWNER/NAME:FILE.gguf; needed");
+      "a Hugging Face directory (config.json, *.safetensors, tokenizer.json), a GGUF file, or a "
+      "model of the Hugging Face hub: OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf. Required");
   flags.Text(
       "draft-model", &draft_model,
-      "the same with a smaller model; without it drafts come from the drafters that need none");
+      "the draft model, in the same forms. Default: no model, only the drafters that work without "
+      "one");
   flags.Text("chat-template", &chat_template_file,
-             "file with the Jinja template of conversations. Default: that of --target-model");
-  flags.Choice("device", &device, target_service::EngineNames(),
-               absl::StrCat("what computes the target: ", target_service::EngineSummaries()));
+             "file with the Jinja chat template. Default: the one of --target-model");
   flags.Choice(
-      "dtype", &dtype, model::DtypeNames(),
-      "what the target's weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
-      "(rounded), int8 or int4 (activations as int8, too, by 32 inputs)");
-  flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft's");
+      "device", &device, target_service::EngineNames(),
+      absl::StrCat("device that computes the target: ", target_service::EngineSummaries()));
+  flags.Choice("dtype", &dtype, model::DtypeNames(),
+               "type of the target's weights in memory: auto (as in the file), fp32, bf16 or fp16 "
+               "(rounded), int8 or int4 (with activations as int8, in groups of 32 inputs)");
+  flags.Choice("draft-dtype", &draft_dtype, model::DtypeNames(), "the same for the draft");
   flags.Switch("offload", &offload,
-               "weights of the target that do not fit into memory stay in the file, and each pass "
-               "reads them there");
+               "keep weights of the target that do not fit into memory in the file, and read them "
+               "there in each pass");
   flags.Choice("kv-cache-dtype", &cache_dtype, model::CacheDtypeNames(), model::CacheDtypeHelp());
   flags.Choice("draft-kv-cache-dtype", &draft_cache_dtype, model::CacheDtypeNames(),
-               "the same for the draft's");
+               "the same for the draft");
   flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
-               "tokens that all of the target's sequences together may hold; 0 = as the memory "
+               "the target's KV cache size, in tokens of all sequences together; 0 = as memory "
                "allows");
   flags.Number("draft-pool-tokens", &draft_pool_tokens, 0, uint64_t{1} << 32,
-               "the same for the draft's");
+               "the same for the draft");
   flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
-             "with --device=cuda and --pool-tokens=0: the share of the card's free memory that the "
-             "target's weights, passes and cache fill");
+             "with --device=cuda and --pool-tokens=0: the share of the card's free memory for the "
+             "target's weights, passes and KV cache");
   flags.Choice("generation-config", &generation_config, {"model", "none"},
-               "sampling defaults of requests: model (its generation_config.json) or none");
+               "source of the sampling defaults of requests: model (its generation_config.json) "
+               "or none");
   flags.Text(
       "drafter", &drafter,
-      "the one that requests get that name none: model, cascade, lookup-first, prompt-lookup, "
-      "context-ngram, or "
-      "one that a flag below brings; several, separated by commas, or auto, all of them: then each "
-      "text gets the one with the most tokens a time");
+      "default drafter of requests: model, cascade, lookup-first, prompt-lookup, context-ngram, or "
+      "one that a flag below adds; or several, separated by commas, or auto for all of them: each "
+      "text then uses the one with the highest throughput. Default: model with --draft-model, "
+      "else prompt-lookup");
   text_drafters.AddTo(flags);
   flags.Number(
       "threads", &threads, 1, 256,
-      "of the target's passes; all cores when absent. Together the two models' passes never take "
-      "more than the cores there are");
-  flags.Number("draft-threads", &draft_threads, 1, 256, "of the draft's; two when absent");
+      "threads of the target's passes. Default: all cores, which the passes of both models share");
+  flags.Number("draft-threads", &draft_threads, 1, 256,
+               "threads of the draft's passes. Default: 2, or 1 on one core");
   flags.Group("Sequences");
   flags.Number("max-sequences", &max_sequences, 1, 65536,
-               "sequences that the target holds at once");
+               "maximum number of sequences at the target");
   orchestrator::AddRequestFlags(front, flags);
-  server.AddTo(flags, "after SIGTERM running requests may finish within this");
+  server.AddTo(flags, "time after SIGTERM for running requests to finish");
   http.AddTo(flags, &front.served_model_name);
   flags.Group("Callers, and the services behind");
   flags.Text("token-file", &front.token_file,
-             "tokens of those who may call, one a line; everybody when absent");
-  flags.Text("draft-listen", &draft_listen, "the draft service's own port; 0: any free one");
-  flags.Text("target-listen", &target_listen, "the target service's own port; 0: any free one");
+             "file with the tokens of the callers, one per line; read again when it changes. "
+             "Default: no token is required");
+  flags.Text("draft-listen", &draft_listen, "HOST:PORT of the draft service; port 0: any free one");
+  flags.Text("target-listen", &target_listen,
+             "HOST:PORT of the target service; port 0: any free one");
 }
 
 // Drafters that need --draft-model.
@@ -89,8 +93,8 @@ const std::vector<std::string> kWithModel = {"model", "cascade", "lookup-first"}
 absl::Status ServeOptions::Validate() const {
   if (target_model.empty()) {
     return absl::InvalidArgumentError(
-        "give the model to serve, --target-model=DIR: a folder with config.json, *.safetensors and "
-        "tokenizer.json");
+        "--target-model=MODEL is required: a directory with config.json, *.safetensors and "
+        "tokenizer.json, for example");
   }
   const auto use = base::AddressUse::kListen;
   TANDEM_RETURN_IF_ERROR(server.Validate());

@@ -31,28 +31,26 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"generate", "streams the continuation of a prompt, then tells how speculation went",
-     &RunGenerate},
-    {"chat", "reads messages and streams the answers of a model that has a chat template",
-     &RunChat},
-    {"serve", "draft service, target service and orchestrator in one process",
+    {"generate", "stream the continuation of a prompt, then report on speculation", &RunGenerate},
+    {"chat", "chat with a model that has a chat template", &RunChat},
+    {"serve", "run draft service, target service and orchestrator in one process",
      [](absl::Span<const std::string> args) { return RunModelProgram("serve", args); }},
-    {"derive-ngrams", "asks a model for its n-grams once, for drafts that need no model",
+    {"derive-ngrams", "derive n-grams from a model, for drafts without a model",
      [](absl::Span<const std::string> args) { return RunModelProgram("derive-ngrams", args); }},
-    {"prune-vocabulary", "makes a draft model that proposes the commonest tokens of a corpus alone",
+    {"prune-vocabulary",
+     "make a draft model that proposes only the most frequent tokens of a corpus",
      [](absl::Span<const std::string> args) { return RunModelProgram("prune-vocabulary", args); }},
-    {"describe", "what an orchestrator says of itself, its targets and its drafts", &RunDescribe},
-    {"pull", "a model of the Hugging Face hub into the cache", &RunPull},
-    {"tokenize", "a text as the served model's tokens, and tokens as a text", &RunTokenize},
-    {"bench",
-     "prompts with and without a draft in turn, one or many at once, and what speculation won",
+    {"describe", "print what an orchestrator, its targets and its drafts serve", &RunDescribe},
+    {"pull", "download a model of the Hugging Face hub into the cache", &RunPull},
+    {"tokenize", "convert text to the served model's tokens, and back", &RunTokenize},
+    {"bench", "measure the speedup: the same prompts with and without a draft, interleaved",
      &RunBench},
-    {"theory", "what speculation can win: best length, speed, break-even draft time", &RunTheory},
-    {"completion", "what bash, zsh or fish reads to complete words", &RunCompletion},
+    {"theory", "compute the expected speedup, best length and break-even draft time", &RunTheory},
+    {"completion", "print shell completion for bash, zsh or fish", &RunCompletion},
 };
 constexpr std::pair<const char*, const char*> kOthers[] = {
     {"version", "print the version"},
-    {"help", "this text; `tandem COMMAND --help` tells a command's flags"}};
+    {"help", "print this text; `tandem COMMAND --help` prints a command's flags"}};
 
 // `use`: of the name and the summary of each.
 template <typename Use>
@@ -117,9 +115,9 @@ int Run(const std::vector<std::string>& args) {
   }
   std::vector<std::string> names;
   ForEachCommand([&](const char* name, const char* /*summary*/) { names.emplace_back(name); });
-  PrintError(absl::InvalidArgumentError(absl::StrCat("unknown command '", args[0], "'; there are ",
-                                                     absl::StrJoin(names, ", "),
-                                                     flags::DidYouMean(args[0], names))));
+  PrintError(absl::InvalidArgumentError(
+      absl::StrCat("unknown command '", args[0], "'; must be one of ", absl::StrJoin(names, ", "),
+                   flags::DidYouMean(args[0], names))));
   return process::kExitUsage;
 }
 

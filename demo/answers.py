@@ -11,7 +11,7 @@ from tandem_client import Client, TandemError
 
 from texts import TOP, Text, write_shard
 
-TEMPERATURES = (0.0, 0.7, 1.0)  # of a prompt's answers, in turn
+TEMPERATURES = (0.0, 0.7, 1.0)  # of a prompt's answers, one after the other
 
 
 def user_turn(tokenizer) -> list[int]:

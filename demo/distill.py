@@ -284,7 +284,7 @@ def parse_arguments() -> argparse.Namespace:
     folder(sub, "--out", "where the draft goes")
     folder(sub, "--start", "a draft of this target to train on", required=False)
     sub.add_argument("--steps", type=int, default=1500)
-    sub.add_argument("--batch", type=int, default=4096, help="tokens a step, padding included")
+    sub.add_argument("--batch", type=int, default=4096, help="tokens per step, padding included")
     sub.add_argument("--warmup", type=int, default=50, help="steps")
     sub.add_argument("--learning-rate", type=float, default=4e-3, help="AdamW's, at its peak")
     sub.add_argument("--muon-learning-rate", type=float, default=0.02, help="at its peak")

@@ -197,7 +197,7 @@ def loss_of(
     distillation: float,
     variation: float = 0.0,
 ) -> tuple[torch.Tensor, float]:
-    """The loss to go down, and its cross-entropy part in nats a token."""
+    """The loss to go down, and its cross-entropy part in nats per token."""
     inputs, answers = windows[:, :-1], windows[:, 1:]
     logits = model(inputs, use_cache=False).logits.flatten(0, 1)
     cross_entropy = F.cross_entropy(logits, answers.flatten())
@@ -329,7 +329,7 @@ def refine_draft(args: argparse.Namespace) -> None:
 
 @torch.inference_mode()
 def validation_loss(model: LlamaForCausalLM, ids: np.ndarray, windows: int = 320) -> float:
-    """Cross-entropy in nats a token over windows evenly spread over the text."""
+    """Cross-entropy in nats per token over windows evenly spread over the text."""
     starts = np.linspace(0, len(ids) - CONTEXT - 1, windows).astype(int)
     rows = np.stack([ids[start : start + CONTEXT + 1] for start in starts]).astype(np.int64)
     losses = [loss_of(model, None, batch, 0.0)[1] for batch in torch.from_numpy(rows).split(16)]

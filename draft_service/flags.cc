@@ -19,45 +19,44 @@ Flags::Flags() {
 void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
-      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; without it there are "
-      "only the drafters that need none, and "
-      "--tokenizer is needed",
-      "two, where there are as many cores: a small model's passes are too short to divide "
-      "further");
+      "a Hugging Face directory (config.json, *.safetensors, tokenizer.json), a GGUF file, or a "
+      "model of the Hugging Face hub: OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf. Default: no "
+      "model, only the drafters that work without one; --tokenizer is then required",
+      "2, or 1 on one core: a small model's passes are too short to divide further");
   flags.Choice("device", &device, {"cpu", "torch-cpu", "cuda", "cuda:N"},
-               "what computes the model: cpu (own kernels), torch-cpu or cuda (LibTorch, which "
-               "libtandem_torch.so brings)");
+               "device that computes the model: cpu (Tandem's kernels), torch-cpu or cuda "
+               "(LibTorch, by libtandem_torch.so)");
   flags.Text(
       "tokenizer", &tokenizer,
-      "directory with tokenizer.json, or a GGUF file, or a name as --model takes; needed without "
-      "--model, and with one whose directory has no tokenizer.json: give the target's");
+      "a directory with tokenizer.json, a GGUF file, or a model of the hub, usually the target's. "
+      "Required without --model, and if its directory has no tokenizer.json");
   flags.Group("Drafts");
   flags.Text("drafter", &options.default_drafter,
-             "for requests that name none: model, cascade, lookup-first, prompt-lookup, "
-             "context-ngram, or one that a flag below brings; when absent, model if there is one, "
-             "else prompt-lookup");
+             "default drafter of requests: model, cascade, lookup-first, prompt-lookup, "
+             "context-ngram, or one that a flag below adds. Default: model with --model, else "
+             "prompt-lookup");
   text.AddTo(flags);
   flags.Choice(
       "proposal", &proposal, {"sampled", "greedy"},
-      "how the model proposes to requests that do not say: sampled (from its own top-m, sent "
-      "as q) or greedy (one-hot)");
-  flags.Number("top-m", &drafter.top_m, 1, 64, "entries of q");
+      "how the model proposes unless the request says: sampled (from its top-m, sent as q) or "
+      "greedy (one-hot)");
+  flags.Number("top-m", &drafter.top_m, 1, 64,
+               "tokens of the draft's distribution q that are sampled from and sent");
   flags.Group("Sequences");
-  flags.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
+  flags.Number("max-sequences", &options.max_sequences, 1, 65536, "maximum number of sequences");
   flags.Number(
       "pass-rows", &options.pass_rows, 0, 65536,
-      "the most rows of one pass of the model, which all sequences that are drafted or read "
-      "share; 0 = as many as pay on this machine, by the time that passes take");
+      "maximum rows of a pass of the model, shared by all sequences; 0 = chosen by the measured "
+      "time of passes");
   server.AddTo(
       flags,
-      "after SIGTERM blocks that were asked for may be drafted for this long; sequences go to "
-      "another draft at once");
+      "time after SIGTERM to draft the blocks that were requested; sequences move to another "
+      "draft immediately");
 }
 
 absl::Status Flags::Validate() const {
   if (!with_model() && tokenizer.empty()) {
-    return absl::InvalidArgumentError("--model=MODEL or --tokenizer=MODEL is needed");
+    return absl::InvalidArgumentError("--model=MODEL or --tokenizer=MODEL is required");
   }
   TANDEM_ASSIGN_OR_RETURN(const ModelDrafterOptions model, DrafterOptions());
   if (with_model()) TANDEM_RETURN_IF_ERROR(LoadOptions().status());

@@ -65,7 +65,7 @@ class LayerFinder {
   }
 
   // I8 times its scale, rounded to the scale's type: as compressed-tensors makes of it. A table
-  // that is looked up is no product, so nothing is gained from its integers but the file's size.
+  // that is looked up is not a product, so nothing is gained from its integers but the file's size.
   const TensorView* Dequantized(const LinearView& table) {
     const TensorView& scale = *table.scale;
     const cpu::SourceType type = SourceTypeOf(scale);

@@ -49,7 +49,7 @@ struct DecoderTensors {
   std::vector<uint32_t> output_tokens;
   bool int8 = false;  // some weight is I8
 
-  // A view that is no tensor of the checkpoint, and its bytes where they are a copy.
+  // A view that is not a tensor of the checkpoint, and its bytes where they are a copy.
   struct Owned {
     TensorView view;
     std::string bytes;

@@ -19,7 +19,7 @@ enum class Dtype {
   kFloat32,
   // Matrices and embeddings rounded to bf16 (to the nearest, ties to even), half of fp32's memory;
   // other values than the file's unless those were bf16 already. Norms and biases stay as the file
-  // has them: they are a few numbers a layer, and each of them scales or shifts a whole column.
+  // has them: they are a few numbers per layer, and each of them scales or shifts a whole column.
   kBfloat16,
   // The same as fp16. What is beyond its largest value, 65,504, becomes that.
   kFloat16,
@@ -28,7 +28,7 @@ enum class Dtype {
   // inputs of a row (cpu/grouped.h). An embedding that is not tied to the output stays as the file
   // has it: a pass reads few of its rows.
   kInt8,
-  // The same as 4-bit integers, with a minimum, too (Q4_1), 5 bits a weight. The output, and an
+  // The same as 4-bit integers, with a minimum, too (Q4_1), 5 bits per weight. The output, and an
   // embedding that is tied to it, are kInt8: there 4 bits lose most.
   kInt4,
   // What LibTorch computes for int8: a scale for each output column, and activations by row

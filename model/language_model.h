@@ -42,7 +42,7 @@ struct ModelInfo {
 // Thread safety: none; one thread at a time.
 //
 // The lag invariant: after a whole block was accepted the cache of a *draft* is one token short,
-// because the draft never computed its own last candidate. The next pass feeds the missing token
+// because the draft never computed its own last draft token. The next pass feeds the missing token
 // first. Nothing here assumes that a cache holds all committed tokens: length() says what it holds.
 class Cache {
  public:
@@ -80,7 +80,7 @@ struct ForwardPart {
   Cache* cache = nullptr;              // not owned; each cache at most once in a pass
   absl::Span<const uint32_t> tokens;   // at least one, each below vocabulary_size
   int first_logits_row = 0;            // rows from this one on get logits; tokens.size(): none do
-  absl::Span<const int> parents = {};  // one a token, -1 to the token's index - 1; empty: a chain
+  absl::Span<const int> parents = {};  // one per token, -1 to the token's index - 1; empty: a chain
   bool grows = false;                  // with parents alone
 };
 

@@ -91,7 +91,7 @@ absl::StatusOr<int64_t> CheckLoad(const LoadOptions& options);
 // Checks everything before the weights are packed. The files may be changed or removed once this
 // has returned, if no weights stay in them. NOT_FOUND, INVALID_ARGUMENT or DATA_LOSS (a truncated
 // file), with all that is wrong in one message: of the options, of what config.h (a directory that
-// is no model included), generation_config.h and files/checkpoint.h read, of the values of a
+// is not a model included), generation_config.h and files/checkpoint.h read, of the values of a
 // specification that Decoder does not compute, of the tensors (decoder_tensors.h), or of their
 // values (ModelFiles::Info). RESOURCE_EXHAUSTED: the memory for it is not there
 // (common/process/room.h); the whole cache counts.

@@ -10,16 +10,16 @@ void LoadFlags::AddTo(flags::FlagSet& flags, absl::string_view model_help,
   flags.Group("Model");
   flags.Text("model", &directory, model_help);
   flags.Choice("dtype", &dtype, DtypeNames(),
-               "what the weights are held as: auto (as the file has them), fp32, bf16 or fp16 "
-               "(rounded), int8 or int4 (activations as int8, too, by 32 inputs)");
+               "type of the weights in memory: auto (as in the file), fp32, bf16 or fp16 "
+               "(rounded), int8 or int4 (with activations as int8, in groups of 32 inputs)");
   flags.Switch(
       "offload", &offload,
-      "weights that do not fit into memory stay in the file, and each pass reads them there");
+      "keep weights that do not fit into memory in the file, and read them there in each pass");
   flags.Choice("kv-cache-dtype", &cache_dtype, CacheDtypeNames(), CacheDtypeHelp());
   flags.Number("threads", &threads, 1, 256,
-               absl::StrCat("threads that compute a pass; when absent, ", threads_help));
+               absl::StrCat("threads that compute a pass. Default: ", threads_help));
   flags.Number("pool-tokens", &pool_tokens, 0, uint64_t{1} << 32,
-               absl::StrCat("tokens that all sequences together may hold; 0 = ", pool_help));
+               absl::StrCat("KV cache size, in tokens of all sequences together; 0 = ", pool_help));
 }
 
 absl::StatusOr<LoadOptions> LoadFlags::Options() const {

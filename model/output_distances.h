@@ -12,7 +12,7 @@
 
 namespace tandem::model {
 
-// Euclidean, one a row of the output matrix, in double precision over the file's values.
+// Euclidean, one per row of the output matrix, in double precision over the file's values.
 std::vector<double> OutputDistances(const ModelFiles& files);
 
 }  // namespace tandem::model

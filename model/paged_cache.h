@@ -5,7 +5,7 @@
 //
 // The lag invariant: a cache may hold fewer tokens than its sequence has committed. The cache of a
 // draft is one token short after a whole block was accepted, because the draft never computed its
-// own last candidate. Only length() says what is held. Whoever extends a cache feeds everything
+// own last draft token. Only length() says what is held. Whoever extends a cache feeds everything
 // from length() on.
 #pragma once
 

@@ -35,7 +35,7 @@ class PrefixCache {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Pages for a new sequence: what nobody but this holds gives way, as far as is needed. As
+  // Pages for a new sequence: what nobody but this holds gives way, as far as required. As
   // PageStore::Allocate.
   absl::StatusOr<std::vector<uint32_t>> Allocate(int pages);
   CacheRoom room() const;  // as LanguageModel has it

@@ -234,7 +234,7 @@ absl::Status WritePruned(const std::string& given, absl::Span<const uint32_t> to
       WriteConfig(config, tokens.size(), info.model_id, partial / "config.json"));
   TANDEM_RETURN_IF_ERROR(
       WriteTensors(PartsOf(files, tokens, offsets), partial / "model.safetensors", progress));
-  // What cannot be loaded is no result: a family that does not read the field says so here.
+  // What cannot be loaded is not a result: a family that does not read the field says so here.
   TANDEM_RETURN_IF_ERROR(
       ReadModelFiles(partial.string(), /*sampling_defaults=*/false, [](const ModelConfig&) {
         return absl::OkStatus();

@@ -106,7 +106,7 @@ at::Tensor Activate(Activation activation, const at::Tensor& x) {
   return at::silu(x);
 }
 
-// Which tokens a token sees, and its position. Empty parents: a chain.
+// The tokens that a token sees, and its position. Empty parents: a chain.
 struct Tree {
   at::Tensor hidden;     // [n, n], true: row does not see column
   at::Tensor positions;  // [n]

@@ -10,7 +10,7 @@
 
 namespace tandem::model {
 
-// INVALID_ARGUMENT, naming the first that is wrong, unless `parents` is empty or has one entry a
+// INVALID_ARGUMENT, naming the first that is wrong, unless `parents` is empty or has one entry per
 // token, each from -1 to the number before its own. The first token's own number is `first`.
 absl::Status CheckParents(absl::Span<const int> parents, size_t tokens, int first = 0);
 

@@ -28,36 +28,34 @@ void AddPeers(Options& options, flags::FlagSet& flags) {
       [&options](absl::string_view text) {
         return SetAddresses("--target", text, options.target_addresses);
       },
-      "HOST:PORT of the target services, with commas between; at least one. Each address that a "
-      "host "
-      "name has is a target of its own");
+      "HOST:PORT[,HOST:PORT...] of the target services. Each address of a host name is a separate "
+      "target. Required");
   flags.Custom(
       "draft",
       [&options](absl::string_view text) {
         return SetAddresses("--draft", text, options.draft_addresses);
       },
-      "HOST:PORT of the draft services, with commas between; the target alone when absent");
+      "HOST:PORT[,HOST:PORT...] of the draft services. Default: no draft");
   flags.Duration("resolve-every", &options.resolve_every, absl::Milliseconds(100), absl::Hours(1),
-                 "host names of targets and drafts are looked up again so often");
+                 "how often the host names of targets and drafts are resolved again");
   flags.Text(
       "tokenizer", &options.tokenizer_directory,
-      "directory with the models' tokenizer.json, or a GGUF file, or a name of the Hugging Face "
-      "hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; needed");
+      "a directory with the models' tokenizer.json, a GGUF file, or a model of the Hugging Face "
+      "hub: OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf. Required");
   flags.Text("chat-template", &options.chat_template_file,
-             "file with the Jinja template of conversations. Default: that of --tokenizer");
+             "file with the Jinja chat template. Default: the one of --tokenizer");
   flags.Text(
       "client-id", &options.client_id,
-      "name towards the peers, another one for each process; host, process and a number when "
-      "absent");
+      "name of this orchestrator to its peers, unique per process. Default: host name, process id "
+      "and a number");
   flags.Text(
       "peer-tls-ca", &options.peer_tls.ca,
-      "PEM file with the authorities of the targets' and drafts' certificates; plaintext when "
-      "absent");
+      "PEM file with the authorities of the targets' and drafts' certificates. Default: plaintext");
   flags.Text("peer-tls-certificate", &options.peer_tls.certificate,
-             "PEM file with the certificate to show them; none when absent");
-  flags.Text("peer-tls-key", &options.peer_tls.key, "PEM file with its key");
+             "PEM file with the client certificate, for mutual TLS");
+  flags.Text("peer-tls-key", &options.peer_tls.key, "PEM file with the key of that certificate");
   flags.Text("peer-tls-server-name", &options.peer_tls.server_name,
-             "the name in their certificates; the host of each address when absent");
+             "name in their certificates. Default: the host of each address");
 }
 
 }  // namespace
@@ -68,31 +66,30 @@ void Flags::AddTo(flags::FlagSet& flags) {
   AddPeers(options, flags);
   AddRequestFlags(options, flags);
   flags.Text("drafter", &options.drafter,
-             "of requests that name none: one that the drafts offer; several, separated by commas, "
-             "or auto, all of them: then each text gets the one with the most tokens a time; the "
-             "draft service's default when absent");
+             "default drafter of requests: one that the draft services offer; or several, "
+             "separated by commas, or auto for all of them: each text then uses the one with the "
+             "highest throughput. Default: the draft service's");
   server.AddTo(flags,
-               "after --drain-delay running requests may finish within this, and clients may read "
-               "what has ended. One that is stuck uses up the whole of it, or of --reader-patience "
-               "if that is less");
+               "time after --drain-delay for running requests to finish and for clients to read "
+               "the rest; a client that does not read is given at most --reader-patience");
   http.AddTo(flags, &options.served_model_name);
   flags.Group("Callers and the end");
   flags.Text("token-file", &options.token_file,
-             "file with the tokens of those who may call, one a line; looked at again when it "
-             "changes; everybody may call when absent");
+             "file with the tokens of the callers, one per line; read again when it changes. "
+             "Default: no token is required");
   flags.Duration(
       "drain-delay", &drain_delay, absl::ZeroDuration(), absl::Minutes(10),
-      "after SIGTERM it is not ready, but takes requests for this long: until those who ask "
-      "by name, a proxy or a load balancer know that it goes");
+      "time after SIGTERM during which the service reports not ready but still takes requests, so "
+      "that DNS, proxies and load balancers notice");
 }
 
 absl::Status Flags::Validate() const {
   if (options.target_addresses.empty()) {
-    return absl::InvalidArgumentError("--target=HOST:PORT[,HOST:PORT...] is needed");
+    return absl::InvalidArgumentError("--target=HOST:PORT[,HOST:PORT...] is required");
   }
   if (options.tokenizer_directory.empty()) {
     return absl::InvalidArgumentError(
-        "--tokenizer=MODEL is needed: the one with the models' tokenizer.json");
+        "--tokenizer=MODEL is required: the models' directory with tokenizer.json");
   }
   TANDEM_RETURN_IF_ERROR(server.Validate());
   TANDEM_RETURN_IF_ERROR(http.Validate());

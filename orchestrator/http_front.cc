@@ -16,15 +16,16 @@ void HttpFlags::AddTo(flags::FlagSet& flags, std::string* model_name) {
   flags.Group("HTTP (OpenAI's API)");
   flags.Text("http-listen", &listen,
              "HOST:PORT to serve HTTP/1.1 on, with the encryption, tokens and limits of --listen; "
-             "port 0: any free one; none when absent");
-  flags.Text("http-port-file", &port_file, "its port is written there once all is ready");
+             "port 0: any free one. Default: no HTTP");
+  flags.Text("http-port-file", &port_file,
+             "file to write the HTTP port to once the service is ready");
   flags.Text("http-allowed-hosts", &allowed_hosts,
-             "host names, separated by commas, that the HTTP port may be called by where no token "
-             "is required, and whose web pages may call it; *: all. Addresses and localhost always "
-             "may. Default: no other name if it listens on a loopback address, else all, but pages "
-             "of its own alone");
+             "host names, separated by commas, under which the HTTP port may be called without a "
+             "token, and whose web pages may call it; *: all. Addresses and localhost are always "
+             "allowed. Default: no other name if it listens on a loopback address, else all "
+             "names, but only its own pages");
   flags.Text("served-model-name", model_name,
-             "what the model is called there; the last part of the model's directory when absent");
+             "name of the model in the API. Default: the last part of the model's directory");
 }
 
 absl::Status HttpFlags::Validate() const {

@@ -7,51 +7,47 @@ void AddRequestFlags(Options& options, flags::FlagSet& flags) {
   flags.Group("Requests");
   flags.Number(
       "max-active-requests", &options.max_active_requests, 1, 65536,
-      "requests that run at once; those beyond them wait. One that is paused because its client "
-      "does not read does not count");
+      "maximum number of running requests; others wait. A request that is paused because its "
+      "client does not read is not counted");
   flags.Number("max-waiting-requests", &options.max_waiting_requests, 0, 16384,
-               "requests that may wait; those beyond them are refused; 0 = nobody waits");
+               "maximum number of waiting requests; others are refused");
   flags.Number(
       "max-unchecked-mib", &options.max_unchecked_mib, 64, 1 << 20,
-      "MiB of memory for requests that came and are not checked yet; those beyond it are "
-      "refused, as are those of a connection that has a quarter of it, or of an address that "
-      "has three times what is left for others");
+      "MiB for requests that were received but not checked yet; others are refused, as are those "
+      "of a connection that uses a quarter of it, or of an address that uses three quarters of "
+      "what others leave");
   flags.Duration("admission-patience", &options.admission_patience, millisecond, absl::Hours(24),
-                 "a request without a deadline waits this long to be admitted");
+                 "how long a request without a deadline waits for admission");
   flags.Number("default-max-tokens", &options.default_max_tokens, 0, UINT32_MAX,
-               "output tokens of a request that sets no max_tokens; 0 = all that the context and "
-               "the target's room leave");
-  flags.Duration(
-      "slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
-      "a request without a deadline waits this long for a free slot and room at a target");
+               "max_tokens of requests that do not set it; 0 = as many as the context and the "
+               "target's KV cache allow");
+  flags.Duration("slot-patience", &options.loop.slot_patience, millisecond, absl::Hours(24),
+                 "how long a request without a deadline waits for a slot and KV cache at a target");
   flags.Duration("target-patience", &options.loop.target_patience, millisecond, absl::Hours(24),
-                 "a request ends when the target has been of no use for this long");
+                 "end a request with UNAVAILABLE when no target has answered for this long");
   flags.Group("Clients that read slowly");
   flags.Duration("reader-patience", &options.loop.abort_after, millisecond, absl::Hours(24),
-                 "a call ends when its client is behind for this long, or does not read the rest "
-                 "within this after the text's end");
+                 "end a call whose client falls behind for this long, or does not read the rest "
+                 "within this after the end of the text");
   flags.Number("max-open-calls", &options.max_open_calls, 0, 1 << 20,
-               "calls that are open at once, also those that only wait for their readers; those "
-               "beyond them are refused; 0 = twice the requests that may run and wait");
+               "maximum number of open calls, including those that only wait for their readers; "
+               "others are refused; 0 = twice the requests that may run and wait");
   flags.Number("max-unread-bytes", &options.max_unread_bytes, 1 << 20, kMaxUnreadBytes,
-               "memory of replies that clients have not read; beyond it the calls that hold the "
-               "most end");
+               "bytes of replies that clients have not read; above it the calls that hold the "
+               "most are ended");
   flags.Group("Rounds");
   flags.Choice(
       "length-policy", &options.length_policy, {"auto", "heuristic"},
-      "how many candidates a round has where the request leaves it open: auto, the number with the "
-      "most tokens a time by measured rounds, none included; heuristic, by what was accepted "
-      "alone");
+      "how the draft tokens of a round are chosen unless the request says: auto, for the highest "
+      "throughput by measured rounds, 0 included; heuristic, by what was accepted alone");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
-      "the longest that a round waits for its block; it adapts downwards to the target's "
-      "pace");
+      "maximum time that a round waits for its block; it adapts downwards to the target's speed");
   flags.Duration("draft-wait-floor", &options.loop.draft_wait_floor, millisecond, absl::Minutes(1),
-                 "the adapted wait is never shorter than this");
+                 "minimum of the adapted wait");
   flags.Duration(
       "watchdog-min", &options.loop.watchdog_min, millisecond, absl::Hours(1),
-      "minimum timeout of a Step, for a target that has answered before; ten times as long for "
-      "the first one after a target's start");
+      "minimum timeout of a Step; ten times as long for the first one after a target's start");
 }
 
 }  // namespace tandem::orchestrator

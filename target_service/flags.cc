@@ -21,39 +21,40 @@ Flags::Flags()
 void Flags::AddTo(flags::FlagSet& flags) {
   load.AddTo(
       flags,
-      "directory with config.json, *.safetensors and tokenizer.json, or a GGUF file, or a name of "
-      "the Hugging Face hub, OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf; needed",
+      "a Hugging Face directory (config.json, *.safetensors, tokenizer.json), a GGUF file, or a "
+      "model of the Hugging Face hub: OWNER/NAME[@REVISION] or OWNER/NAME:FILE.gguf. Required",
       "all cores that the scheduler and the control groups allow");
   flags.Choice("device", &device, EngineNames(),
-               absl::StrCat("what computes the model: ", EngineSummaries()));
+               absl::StrCat("device that computes the model: ", EngineSummaries()));
   flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
-             "with --device=cuda and --pool-tokens=0: the share of the card's free memory that "
-             "weights, passes and the cache fill");
+             "with --device=cuda and --pool-tokens=0: the share of the card's free memory for "
+             "weights, passes and the KV cache");
   flags.Switch("check-device", &check_device,
-               "runs the self-check of --device with this model, prints what it found, and ends");
+               "run the self-check of --device with this model, print the result, and exit");
   flags.Choice(
       "generation-config", &generation_config, {"model", "none"},
-      "whose sampling values are the defaults of requests that say nothing: model (those of "
-      "the directory's generation_config.json; do_sample: false is temperature 0), or none");
+      "source of the sampling defaults of requests: model (its generation_config.json; do_sample: "
+      "false is temperature 0), or none");
   flags.Group("Sequences");
-  flags.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
-  flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, 64, "candidates in a block");
+  flags.Number("max-sequences", &options.max_sequences, 1, 65536, "maximum number of sequences");
+  flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, 64,
+               "maximum number of draft tokens in a block");
   flags.Number("max-nodes", &options.max_nodes, 0, speculation::kMaxTreeNodes,
-               "candidates in a tree; 0 = chains alone");
+               "maximum number of draft tokens in a tree; 0 = chains only");
   flags.Duration("linger", &options.linger, absl::ZeroDuration(), absl::Hours(1),
-                 "how long the sequences of a broken stream are kept for it to come back");
+                 "how long the sequences of a broken stream are kept for a reconnection");
   flags.Group("Passes");
   flags.Number("prefill-rows", &options.prefill_rows, 1, 65536,
-               "rows of a pass that long prompts may take while rounds wait");
+               "maximum rows of a pass for long prompts while rounds wait");
   flags.Number("pass-rows", &options.pass_rows, 0, 65536,
-               "rows that a pass aims at; 0 = as the measured cost of passes makes worth while");
+               "target number of rows per pass; 0 = chosen by the measured cost of passes");
   flags.Duration("measure", &options.measure, absl::ZeroDuration(), absl::Minutes(1),
-                 "how long the cost of passes is measured at the start");
-  server.AddTo(flags, "after SIGTERM open sequences may go on for this long");
+                 "how long the cost of passes is measured at startup");
+  server.AddTo(flags, "time after SIGTERM for open sequences to finish");
 }
 
 absl::Status Flags::Validate() const {
-  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is needed");
+  if (load.directory.empty()) return absl::InvalidArgumentError("--model=MODEL is required");
   TANDEM_RETURN_IF_ERROR(EngineOptions().status());
   if (check_device && !EngineNamed(device).self_check) {
     std::vector<std::string> checked;

@@ -16,8 +16,8 @@ struct Options {
   uint32_t max_sequences = 64;     // held at once, over all streams; 1 to 65536
   uint32_t max_draft_tokens = 16;  // in a block; 1 to 64, and below the engine's max_rows
 
-  // Candidates in a tree, 0 to speculation::kMaxTreeNodes; 0: none is served. None is either where
-  // the engine has none, and fewer where its passes have no room for so many.
+  // Draft tokens in a tree, 0 to speculation::kMaxTreeNodes; 0: none is served. None is either
+  // where the engine has none, and fewer where its passes have no room for so many.
   uint32_t max_nodes = 32;
 
   // Rows that prompts may take of a pass while rounds wait; at least 1. More: a prompt is read

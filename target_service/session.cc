@@ -21,7 +21,7 @@
 namespace tandem::target_service {
 namespace {
 
-// Candidates in a tree that are served; a pass has a row for each, and one for the root.
+// Draft tokens in a tree that are served; a pass has a row for each, and one for the root.
 uint32_t ServedNodes(const Options& options, const EngineInfo& engine) {
   if (!engine.trees) return 0;
   return std::min(options.max_nodes, static_cast<uint32_t>(engine.max_rows) - 1);

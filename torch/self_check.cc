@@ -412,7 +412,7 @@ std::string CheckTable(absl::Span<const CheckResult> results, absl::Span<const C
                     result.status.ok() ? "passed" : result.status.message(), "\n");
   }
   if (cost.empty()) return text;
-  absl::StrAppend(&text, "\nrows  ms a pass, at position 0 and with a copy of the logits\n");
+  absl::StrAppend(&text, "\nrows  ms per pass, at position 0 and with a copy of the logits\n");
   for (const CostPoint& point : cost) {
     absl::StrAppend(
         &text, absl::StrFormat("%4d  %.3f\n", point.rows, absl::ToDoubleMilliseconds(point.took)));

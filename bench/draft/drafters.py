@@ -10,11 +10,11 @@ BIN has the programs of a build (build/release/bin). PROMPTS is a folder with an
 their authors publish them: humaneval/HumanEval.jsonl.gz, gsm8k/test.jsonl, mt_bench/question.jsonl.
 A file in its place is read as one prompt per line. --texts, .txt or .txt.xz, adds passages of it to
 be summarised. Starts `tandem serve`, and sends each prompt once per drafter and temperature, the
-drafters in turn: to a model with a chat template as a message, until its answer ends; to any other
-one, and with --raw, as a text to continue, and end tokens do not end it. Cells have the
-temperatures' values with a slash between them. A count of passes does not depend on how busy the
-machine is, unless blocks come too late (rounds without their draft are counted in the last column),
-or the drafter is `auto`, which chooses by times.
+drafters, one after the other: to a model with a chat template as a message, until its answer ends;
+to any other one, and with --raw, as a text to continue, and end tokens do not end it. Cells have
+the temperatures' values with a slash between them. A count of passes does not depend on how busy
+the machine is, unless blocks come too late (rounds without their draft are counted in the last
+column), or the drafter is `auto`, which chooses by times.
 """
 
 import argparse

@@ -106,7 +106,7 @@ Tokens TargetsText(model::LanguageModel& target, const speculation::SequenceSett
   return text;
 }
 
-// The outcome came true: `node` candidates stand, and `next_token` follows.
+// The outcome came true: `node` draft tokens stand, and `next_token` follows.
 void Count(const std::vector<Preparation::Ranking>& rankings, uint32_t node, uint32_t next_token,
            Odds& odds) {
   for (size_t i = 0; i < std::size(kOutcomes); ++i) {

@@ -1,6 +1,6 @@
 // What a pass costs by rows, context and the type that weights are held as: random weights in the
-// shapes of models that people have. Each round measures all rows in turn, and how fast as many
-// threads read memory: what one row reads of weights, keys and values a second is compared with
+// shapes of models that people have. Each round measures all rows, and how fast as many
+// threads read memory: what one row reads of weights, keys and values per second is compared with
 // that.
 // Usage: dtype_bench [rounds] [threads] [shape: all, 135M, 0.5B, 1B, 7B] [contexts and dtypes …]
 #include <algorithm>

@@ -80,7 +80,7 @@ void Run(const std::string& target, const std::string& draft, const std::string&
   std::vector<uint32_t> tokens = OrExit(tokenizer->Encode(text));
   tokens.resize(std::min(tokens.size(), count) / kWindow * kWindow);
   if (tokens.empty()) {
-    std::fprintf(stderr, "%s: at least %d tokens of text are needed\n", file.c_str(), kWindow);
+    std::fprintf(stderr, "%s: at least %d tokens of text are required\n", file.c_str(), kWindow);
     std::exit(1);
   }
   std::printf("%zu tokens of %s\n", tokens.size(), file.c_str());

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Passes of Tandem's decoder beside those of llama.cpp: random weights in the same shapes and as
-many bits, the same threads, in turn.
+many bits, the same threads, interleaved.
 
   bench/model/llama_cpp.py setup FOLDER
       llama.cpp from the sources of llama-cpp-python on PyPI, built for this machine (some 10

@@ -1,5 +1,5 @@
 // Passes of llama.cpp when it is asked for them (turns.h), logits of all rows. llama_cpp.py builds
-// it against llama.cpp; it is no part of our build.
+// it against llama.cpp; it is not a part of our build.
 // Usage: llama_pass MODEL.gguf KV_DTYPE(fp32, fp16) THREADS CONTEXT …
 #include <algorithm>
 #include <cstdio>

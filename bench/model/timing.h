@@ -1,5 +1,5 @@
-// Times of several variants measured in turn (A B C A B C …), so that a noisy machine disturbs all
-// alike.
+// Times of several variants measured interleaved (A B C A B C …), so that a noisy machine disturbs
+// all alike.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ inline Spread SpreadOf(std::vector<double> values) {
   return {values.front(), values[values.size() / 2], values.back()};
 }
 
-// Times of passes by rows, which a round measures in turn, beginning with the first of `sizes`.
+// Times of passes by rows, which a round measures one after the other, beginning with the first of
+// `sizes`.
 class RowTimes {
  public:
   explicit RowTimes(std::vector<int> sizes)

@@ -1,4 +1,4 @@
-// Passes on demand, for programs that a script measures in turn: bench/model/llama_cpp.py. The
+// Passes on demand, for programs that a script measures interleaved: bench/model/llama_cpp.py. The
 // standard library only, because llama_pass.cc is built without the rest.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace tandem::bench {
 
 // Says "ready", then for each line "CONTEXT ROWS" runs pass(context, rows) and prints its time in
-// microseconds. `prepare` does what is no part of the time. Returns at the end of the input.
+// microseconds. `prepare` does what is not a part of the time. Returns at the end of the input.
 inline void ServeTurns(const std::function<void(int context)>& prepare,
                        const std::function<void(int context, int rows)>& pass) {
   std::printf("ready\n");

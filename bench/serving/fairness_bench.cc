@@ -1,11 +1,11 @@
 // Two orchestrators share a target and a draft: one sends one request at a time, the other keeps 64
-// running. How long a round of the lone one takes, alone and beside them, in turn.
+// running. How long a round of the lone one takes, alone and beside them, interleaved.
 //
-//   fairness_bench [alternations] [device|demo]      5, and both, when absent
+//   fairness_bench [alternations] [device|demo]      Default: 5, and both
 //
-// device: a pair whose pass takes time but no processor (8 ms + 0.02 ms a row; the draft a tenth),
-// so that what is seen is the scheduling. demo: the demo pair, where 64 requests and one share this
-// machine's cores as well.
+// device: a pair whose pass takes time but no processor (8 ms + 0.02 ms per row; the draft a
+// tenth), so that what is seen is the scheduling. demo: the demo pair, where 64 requests and one
+// share this machine's cores as well.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

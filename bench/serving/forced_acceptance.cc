@@ -1,7 +1,7 @@
 // What speculation wins on a target in the shape of a model that people have, if each draft token
-// is accepted with a given chance: whole requests with and without the draft in turn, beside what
-// theory predicts from passes measured in the same turn. Weights are random. The drafter knows the
-// target's text, and says a wrong token as often as it has to; it takes no time.
+// is accepted with a given chance: whole requests with and without the draft, interleaved, beside
+// what theory predicts from passes measured in the same turn. Weights are random. The drafter knows
+// the target's text, and says a wrong token as often as it has to; it takes no time.
 // Usage: forced_acceptance [turns] [threads] [shape: all, 0.5B, 1B, 7B] [dtype] [draft tokens]
 // [chance] [tokens]
 // A shape with a slash is a model's directory, as bench/model/random_model.py writes it. It runs
@@ -100,7 +100,8 @@ class ForcedDrafter final : public draft_service::Drafter {
   size_t committed_ = 0;
 };
 
-// Passes of one row and of a block's after a short context, in turn. Only while no request runs.
+// Passes of one row and of a block's after a short context, interleaved. Only while no request
+// runs.
 class PassTimes {
  public:
   PassTimes(model::LanguageModel& model, int rows) : model_(model), rows_(rows) {}
@@ -196,8 +197,8 @@ void Measure(Subject subject, const Setting& setting) {
   std::printf("\n%s\n", subject.what.c_str());
   print("a pass of one row, ms", one);
   print("a pass of a block, ms", block);
-  print("tokens a second, target alone", plain);
-  print("tokens a second, with drafts", drafted);
+  print("tokens per second, plain decoding", plain);
+  print("tokens per second, with drafts", drafted);
   print("ratio, of the same turn", ratios);
   print("accepted of the tested", accepted);
   print("ratio that theory predicts", predicted);

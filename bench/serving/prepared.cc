@@ -1,7 +1,7 @@
 // What blocks that are prepared in advance win (docs/theory.md): plain decoding, lockstep and
-// prepared blocks, interleaved, beside what the formula computes. Target and draft sleep for what a
-// pass of theirs takes, so neither disturbs the other, and the machine's speed plays no part. The
-// draft is its target with noise, as much of it as gives the wanted share of right tokens.
+// prepared blocks, interleaved, beside what the formula computes. Target and draft sleep for as
+// long as their passes take, so neither disturbs the other, and the machine's speed plays no part.
+// The draft is its target with noise, as much of it as gives the wanted share of right tokens.
 // Usage: prepared [turns] [requests at once] [alpha] [cell: its number; else all]
 #include <algorithm>
 #include <cstdint>

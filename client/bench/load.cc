@@ -232,7 +232,7 @@ class LoadSource::Running {
   void Cut() TANDEM_EXCLUDES(mutex_) {
     concurrency::MutexLock lock(mutex_);
     phase_ = Phase::kCut;
-    // Under the lock, so that none of them is deleted meanwhile; TryCancel calls nothing of ours.
+    // Under the lock, so that none of them is deleted meanwhile; TryCancel calls none of our code.
     for (Call* call : running_) call->Cancel();
     while (!running_.empty() || inside_ > 0) changed_.Wait(mutex_);
   }

@@ -14,7 +14,7 @@
 namespace tandem::client {
 
 base::JsonText ToJson(const Spread& spread);
-base::JsonText ToJson(const std::optional<MeanFactor>& factor);  // null where it is absent
+base::JsonText ToJson(const std::optional<MeanFactor>& factor);  // null without a value
 
 // Each returns one line.
 std::string LoadTablesJson(const std::vector<LoadTable>& tables);

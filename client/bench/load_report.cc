@@ -191,7 +191,7 @@ std::string LoadTableText(const LoadTable& table) {
                            s.mean_ratio->high);
   });
   row("first token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.first_token_ms); });
-  row("time a token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.per_token_ms); });
+  row("time per token ms, p50 p95 p99", [](const LoadSummary& s) { return Three(s.per_token_ms); });
   row("target pass: sequences, rows",
       [](const LoadSummary& s) { return Two(s.pass_sequences, s.pass_rows); });
   row("a round's pass: sequences, rows",
@@ -262,7 +262,7 @@ std::string IdleText(const std::vector<IdlePair>& pairs, double silence_s) {
     busy.push_back(pair.busy);
     more.push_back(pair.after_silence - pair.busy);
   }
-  std::string text = absl::StrFormat("time to first token, %d pairs in turn %14s %8s %8s\n",
+  std::string text = absl::StrFormat("time to first token, %d interleaved pairs %10s %8s %8s\n",
                                      pairs.size(), "min", "median", "max");
   auto row = [&](const std::string& name, const Spread& spread) {
     absl::StrAppendFormat(&text, "  %-44s %8.3f %8.3f %8.3f  ms\n", name, spread.min, spread.median,

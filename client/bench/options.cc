@@ -30,15 +30,15 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
   orchestrator.AddTo(flags);
   flags.Group("Requests");
   flags.Text("prompts-file", &prompts_file,
-             "one prompt a line, or JSON lines with \"prompt\"; built-in prompts when absent");
-  flags.Text(
-      "chat", &chat_file,
-      "JSON lines with \"messages\" as OpenAI has them, one conversation per line, which the "
-      "model's chat template makes prompts of; an answer ends where the model ends it");
-  flags.Number("prompts", &prompts, 0, 1 << 20, "only the first so many; 0 = all");
-  flags.Number("max-tokens", &max_tokens, 2, UINT32_MAX, "output tokens a request");
+             "file with one prompt per line, or JSON lines with \"prompt\". Default: built-in "
+             "prompts");
+  flags.Text("chat", &chat_file,
+             "file with one conversation per line, JSON with \"messages\" as in OpenAI's API; the "
+             "model's chat template makes the prompts, and the model ends its answers");
+  flags.Number("prompts", &prompts, 0, 1 << 20, "use only the first prompts, this many; 0 = all");
+  flags.Number("max-tokens", &max_tokens, 2, UINT32_MAX, "output tokens per request");
   flags.Number("repeats", &repeats, 1, 1000,
-               "pairs of requests a prompt; with --concurrency, runs of each mode");
+               "pairs of requests per prompt; with --concurrency, runs of each mode");
   flags.Group("What is compared");
   flags.Custom(
       "against",
@@ -46,28 +46,28 @@ void BenchOptions::AddTo(flags::FlagSet& flags) {
         TANDEM_ASSIGN_OR_RETURN(against, ParseAgainst(text));
         return absl::OkStatus();
       },
-      "what each request is compared with, on the same prompt: off, auto or candidates a round "
-      "(off)");
+      "baseline on the same prompt: off, auto or draft tokens per round (off)");
   flags.Custom(
       "concurrency",
       [this](absl::string_view text) {
         TANDEM_ASSIGN_OR_RETURN(concurrency, ParseConcurrency(text));
         return absl::OkStatus();
       },
-      "N[,N...]: keep so many requests running, a table each, instead of pairs; takes minutes");
+      "N[,N...]: keep this many requests running instead of pairs, one table each; takes minutes");
   flags.Custom(
       "modes",
       [this](absl::string_view text) {
         TANDEM_ASSIGN_OR_RETURN(modes, ParseModes(text));
         return absl::OkStatus();
       },
-      "with --concurrency: off, auto or candidates a round, in turn (off,2,4)");
+      "with --concurrency: off, auto or draft tokens per round, interleaved (off,2,4)");
   flags.Duration("window", &window, absl::Milliseconds(100), absl::Hours(1),
-                 "with --concurrency: time a run, at least");
+                 "with --concurrency: minimum time per run");
   flags.Switch("idle", &idle,
-               "instead: time to first token after a silence beside that of a busy system");
+               "measure instead the time to first token after a silence, compared with a busy "
+               "system");
   flags.Duration("silence", &silence, absl::Milliseconds(1), absl::Minutes(10),
-                 "with --idle: how long");
+                 "with --idle: length of the silence");
   request.AddTo(flags);
   flags.Group("Output");
   flags.Switch("json", &json, "print one JSON object instead of a table");
@@ -84,27 +84,25 @@ absl::Status BenchOptions::Validate() const {
   }
   if (load && against.has_value()) {
     return absl::InvalidArgumentError(
-        "--against is of pairs of requests; with --concurrency say both in --modes");
+        "--against applies to pairs of requests; with --concurrency list both in --modes");
   }
   if (idle && against.has_value()) {
-    return absl::InvalidArgumentError(
-        "--against is of pairs of requests, and --idle measures a silence; give one");
+    return absl::InvalidArgumentError("--against and --idle are two benchmarks; give one");
   }
   if (!load && !modes.empty()) {
     return absl::InvalidArgumentError("--modes needs --concurrency=N");
   }
   if (load && request.draft_tokens().has_value()) {
     return flags::BadFlag("draft-tokens", absl::StrCat(*request.draft_tokens()),
-                          "with --concurrency say --modes=off,2,4 or the like");
+                          "does not apply with --concurrency; use --modes=off,2,4, for example");
   }
   if (!idle && !load && request.draft_tokens() == 0u) {
     return flags::BadFlag("draft-tokens", "0",
-                          "bench measures requests with a draft, and --against=off, the default, "
-                          "compares them with the target alone; must be auto, or 1 to 16");
+                          "bench compares requests with a draft with plain decoding "
+                          "(--against=off, the default); must be auto, or 1 to 16");
   }
   if (!idle && !load && request.draft_tokens() == Against().draft_tokens) {
-    return flags::BadFlag("against", Against().Name(),
-                          "is what --draft-tokens says, too; name another");
+    return flags::BadFlag("against", Against().Name(), "equals --draft-tokens; name another");
   }
   return request.Validate();
 }
@@ -148,7 +146,7 @@ absl::StatusOr<std::vector<BenchMode>> ParseModes(absl::string_view text) {
     }
     for (const BenchMode& other : modes) {
       if (other.draft_tokens == mode->draft_tokens) {
-        return flags::BadFlag("modes", text, absl::StrCat(mode->Name(), " is there twice"));
+        return flags::BadFlag("modes", text, absl::StrCat(mode->Name(), " is listed twice"));
       }
     }
     modes.push_back(*mode);
@@ -192,7 +190,7 @@ absl::StatusOr<std::vector<std::string>> ParsePrompts(absl::string_view text,
     prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": has no prompt; one a line"));
+    return absl::InvalidArgumentError(absl::StrCat(file, ": no prompt; one per line is required"));
   }
   return prompts;
 }

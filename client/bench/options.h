@@ -25,7 +25,7 @@ struct BenchOptions {
   std::string chat_file;     // conversations in their place; empty: none
   uint64_t prompts = 0;      // number of prompts, from the first; 0 = all
   uint64_t max_tokens = 64;
-  uint64_t repeats = 3;  // pairs of requests a prompt; runs of each mode; pairs of --idle
+  uint64_t repeats = 3;  // pairs of requests per prompt; runs of each mode; pairs of --idle
   RequestFlags request;
   bool json = false;
   std::optional<BenchMode> against;  // what each request of the pairs is compared with; absent: off

@@ -13,7 +13,7 @@
 
 namespace tandem::client {
 
-// How many draft tokens a request asks for: 0 for none, a fixed number for each round, or absent
+// The draft tokens that a request asks for: 0 for none, a fixed number for each round, or absent
 // for the length policy `auto`.
 struct BenchMode {
   std::optional<uint32_t> draft_tokens;

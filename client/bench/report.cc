@@ -105,10 +105,10 @@ std::string ReportTable(const BenchReport& report) {
   std::string text = absl::StrFormat("%d pairs of requests   %13s %8s %8s %8s\n", report.pairs, "",
                                      "min", "median", "max");
   const bool alone = report.against.off();
-  text += Row(alone ? "time a token, the target alone"
-                    : absl::StrCat("time a token, ", report.against.Name()),
+  text += Row(alone ? "time per token, plain decoding"
+                    : absl::StrCat("time per token, ", report.against.Name()),
               report.reference_per_token, "ms");
-  text += Row("time a token, with the draft", report.request_per_token, "ms");
+  text += Row("time per token, with the draft", report.request_per_token, "ms");
   text += Row(alone ? "ratio (above 1 the draft pays)" : "ratio (above 1 the latter is faster)",
               report.ratio, "x");
   if (report.mean_ratio.has_value()) {
@@ -117,16 +117,17 @@ std::string ReportTable(const BenchReport& report) {
                           report.mean_ratio->high);
   }
   absl::StrAppendFormat(&text,
-                        "\n  tokens a target pass %.2f, alpha-hat %.3f, candidates a round %.2f\n",
+                        "\n  tokens per target pass %.2f, alpha-hat %.3f, draft tokens per "
+                        "round %.2f\n",
                         report.tokens_per_pass, report.alpha_hat, report.candidates);
   absl::StrAppendFormat(&text, "  medians of a round: draft %.3f ms, verify %.3f ms, %s %.3f ms\n",
                         report.draft_step, report.verify_step,
                         alone ? "plain" : report.against.Name(), report.plain_step);
   if (report.predicted_ratio.has_value()) {
-    absl::StrAppendFormat(&text, "  predicted from these: %.2f tokens a round, ratio %.3f\n",
+    absl::StrAppendFormat(&text, "  predicted from these: %.2f tokens per round, ratio %.3f\n",
                           *report.expected_tokens, *report.predicted_ratio);
   } else if (alone) {
-    text += "  no prediction: some blocks were trees, and the formula is one of chains\n";
+    text += "  no prediction: some blocks were trees, and the formula is for chains\n";
   }
   return text;
 }

@@ -22,8 +22,8 @@ absl::StatusOr<BenchReport> RunPairs(const BenchOptions& options,
                                      v1::Generation::StubInterface& stub);
 
 // Adds a table for each concurrency to `tables`. After an error the tables hold the runs until
-// then. Failed requests are counted in the tables and are no error. It is an error when no request
-// of a run ended well; CANCELLED follows a signal.
+// then. Failed requests are counted in the tables and are not errors. It is an error when no
+// request of a run ended well; CANCELLED follows a signal.
 absl::Status RunLoad(const BenchOptions& options, const std::vector<v1::GenerateRequest>& prompts,
                      std::vector<LoadTable>& tables);
 

@@ -31,7 +31,8 @@
 namespace tandem::client {
 namespace {
 
-// "  30 tokens (stop) in 12 rounds, 2.5 a pass; 18 of 31 draft tokens accepted; 12.1 ms a token"
+// "  30 tokens (stop) in 12 rounds, 2.5 per pass; 18 of 31 draft tokens accepted; 12.1 ms per
+// token"
 std::string Record(const Outcome& outcome) {
   const v1::AcceptanceRecord& record = outcome.last.speculation();
   std::string text = absl::StrFormat(
@@ -41,7 +42,7 @@ std::string Record(const Outcome& outcome) {
     absl::StrAppendFormat(&text, "; %d of %d draft tokens accepted", record.accepted_tokens(),
                           record.draft_tokens());
   }
-  absl::StrAppendFormat(&text, "; %.1f ms a token", MillisecondsPerToken(outcome.last));
+  absl::StrAppendFormat(&text, "; %.1f ms per token", MillisecondsPerToken(outcome.last));
   if (record.cached_tokens() > 0) {
     absl::StrAppendFormat(&text, "; %d prompt tokens not computed again", record.cached_tokens());
   }
@@ -55,7 +56,7 @@ absl::Status CheckTemplate(v1::Generation::StubInterface& stub) {
   for (const v1::Model& model : reply.models()) {
     if (model.has_chat_template()) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "the model ", model.id(), " has no chat template, so it takes no conversations\n",
+        "the model ", model.id(), " has no chat template, so it cannot chat\n",
         "  hint: the orchestrator reads one from chat_template.jinja or tokenizer_config.json of "
         "its --tokenizer; `tandem generate` continues a text without one"));
   }
@@ -123,7 +124,7 @@ class Chat {
         break;
       case ChatCommand::kUnknown:
         return Wrong(absl::StrCat("'", input.text,
-                                  "' is no command; /help lists them, and // begins a message "
+                                  "' is not a command; /help lists them, and // begins a message "
                                   "with a slash",
                                   NearestChatCommand(input.text)));
       case ChatCommand::kNone:
@@ -174,7 +175,7 @@ class Chat {
 int RunChat(absl::Span<const std::string> args) {
   ChatOptions options;
   flags::FlagSet flags("tandem chat",
-                       "Reads messages from standard input, a line each, and streams the answers "
+                       "Reads messages from standard input, one per line, and streams the answers "
                        "of a model that has a chat template.");
   options.AddTo(flags);
   if (const auto code = ReadArguments(args, flags, [&] { return options.Validate(); })) {

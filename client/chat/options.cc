@@ -8,23 +8,23 @@ namespace tandem::client {
 void ChatOptions::AddTo(flags::FlagSet& flags) {
   orchestrator.AddTo(flags);
   flags.Group("Conversation");
-  flags.Text("system", &system, "what the model is told before the first message");
+  flags.Text("system", &system, "system message before the first message");
   flags.Text("template-arguments", &template_arguments,
              "a JSON object: more variables of the model's chat template, as "
              "{\"enable_thinking\": false}");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
-               "of an answer; 0 = the orchestrator's default (--default-max-tokens)");
+               "maximum tokens of an answer; 0 = the orchestrator's --default-max-tokens");
   flags.Letter('n', "max-tokens");
   flags.Text("cache-scope", &cache_scope,
-             "texts of one scope that begin alike share what the target computed of their "
-             "beginning; at most 64 bytes; the conversation has one of its own when absent");
+             "conversations of one scope share the KV cache of common prefixes; at most 64 bytes. "
+             "Default: a scope of its own");
   flags.Duration("timeout", &timeout, absl::ZeroDuration(), absl::InfiniteDuration(),
-                 "the longest that an answer may take; 0 = unlimited");
+                 "maximum time of an answer; 0 = unlimited");
   request.AddTo(flags);
   flags.Group("Output");
-  flags.Switch("quiet", &quiet, "answers alone: nothing of commands, and of how speculation went");
+  flags.Switch("quiet", &quiet, "print answers only, without hints and the record of speculation");
   flags.Choice("color", &color, {"auto", "always", "never"},
-               "of accepted draft tokens (auto: on a terminal, unless NO_COLOR is set)");
+               "color accepted draft tokens (auto: on a terminal, unless NO_COLOR is set)");
 }
 
 absl::Status ChatOptions::Validate() const {

@@ -8,7 +8,7 @@
 namespace tandem::client {
 
 // By its last report; before the first one, as it was when the orchestrator connected. Empty: it is
-// not known.
+// unknown.
 inline const google::protobuf::RepeatedPtrField<v1::CostPoint>& CostCurveOf(const v1::Peer& peer) {
   return peer.load().cost_curve().empty() ? peer.welcome().cost_curve() : peer.load().cost_curve();
 }

@@ -1,8 +1,8 @@
 // Channels to orchestrators.
 //
-// All addresses that a name resolves to are orchestrators, and calls go to them in turn. A Generate
-// is sent again, to the next orchestrator, if its orchestrator left or died before the first
-// message came. gRPC does that by a service config, which other clients can use as well
+// All addresses that a name resolves to are orchestrators, and calls go to them round-robin. A
+// Generate is sent again, to the next orchestrator, if its orchestrator left or died before the
+// first message came. gRPC does that by a service config, which other clients can use as well
 // (docs/operations.md).
 #pragma once
 

@@ -31,7 +31,7 @@ constexpr char kTokenFile[] = "TANDEM_TOKEN_FILE";
 
 void OrchestratorFlags::AddTo(flags::FlagSet& flags) {
   if (const std::string given = OfEnvironment(kAddress); !given.empty()) address = given;
-  AddRest(flags, absl::StrCat("its address, HOST:PORT; ", kAddress, " when absent"));
+  AddRest(flags, absl::StrCat("address of the orchestrator, HOST:PORT, or in ", kAddress));
 }
 
 void OrchestratorFlags::AddOptionalTo(flags::FlagSet& flags, absl::string_view help) {
@@ -44,16 +44,14 @@ void OrchestratorFlags::AddRest(flags::FlagSet& flags, absl::string_view help) {
   flags.Group("Orchestrator");
   flags.Text("orchestrator", &address, help);
   flags.Text("tls-ca", &tls.ca,
-             "PEM file with the authorities of the orchestrator's certificate; without it "
-             "the connection is plaintext");
+             "PEM file with the authorities of the orchestrator's certificate. Default: plaintext");
   flags.Text("tls-certificate", &tls.certificate,
-             "PEM file with a certificate of one's own, for orchestrators that ask for one");
-  flags.Text("tls-key", &tls.key, "PEM file with its key");
+             "PEM file with the client certificate, for mutual TLS");
+  flags.Text("tls-key", &tls.key, "PEM file with the key of that certificate");
   flags.Text("tls-server-name", &tls.server_name,
-             "the name in the orchestrator's certificate; its host when absent");
+             "name in the orchestrator's certificate. Default: its host");
   flags.Text("token-file", &token_file,
-             absl::StrCat("a file whose first token is sent as 'authorization: Bearer'; when "
-                          "absent ",
+             absl::StrCat("file whose first token is sent as 'authorization: Bearer'. Default: ",
                           kTokenFile, ", or the token in ", kToken));
 }
 

@@ -16,8 +16,8 @@ namespace tandem::client {
 struct SampleOutput {
   std::string text;
   std::vector<uint32_t> token_ids;
-  std::vector<float> logprobs;                // one a token, or none
-  std::vector<v1::TopLogprobs> top_logprobs;  // one a token, or none
+  std::vector<float> logprobs;                // one per token, or none
+  std::vector<v1::TopLogprobs> top_logprobs;  // one per token, or none
   std::vector<std::string> token_bytes;       // of each token, or none
 };
 

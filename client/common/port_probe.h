@@ -8,7 +8,7 @@
 namespace tandem::client {
 
 // Whether a TCP connection to `address` (HOST:PORT) is taken within `patience`. It says nothing and
-// is closed at once. False also for what is no address. Thread-safe.
+// is closed at once. False also for what is not an address. Thread-safe.
 bool SomebodyListens(const std::string& address, absl::Duration patience = absl::Seconds(1));
 
 }  // namespace tandem::client

@@ -21,7 +21,7 @@ struct TextSource {
   // The argument, --prompt (-p) and --prompt-file (-f). `what`: "the text to continue".
   void AddTo(flags::FlagSet& flags, absl::string_view what);
   bool given() const { return argument || prompt || file; }
-  // INVALID_ARGUMENT: not exactly one is given, or it is no text (CheckPrompt). Opens no file.
+  // INVALID_ARGUMENT: not exactly one is given, or it is not text (CheckPrompt). Opens no file.
   absl::Status Validate(absl::string_view what) const;
   // UTF-8, and not empty. NOT_FOUND and INVALID_ARGUMENT name the file.
   absl::StatusOr<std::string> Read() const;

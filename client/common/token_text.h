@@ -10,8 +10,8 @@
 
 namespace tandem::client {
 
-// Between quotes, as in C: a line break is \n, a quote is \", bytes that are no character are \xNN.
-// At most 40 bytes are between the quotes. Of what is longer, the beginning and "…".
+// Between quotes, as in C: a line break is \n, a quote is \", bytes that are not a character are
+// \xNN. At most 40 bytes are between the quotes. Of what is longer, the beginning and "…".
 std::string QuotedToken(absl::string_view bytes);
 
 // [72, 105]

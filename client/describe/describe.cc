@@ -19,7 +19,7 @@ int RunDescribe(absl::Span<const std::string> args) {
   OrchestratorFlags orchestrator;
   std::string format = "table";
   flags::FlagSet flags("tandem describe",
-                       "Tells what an orchestrator says of itself, its targets and its drafts.");
+                       "Prints what an orchestrator, its targets and its drafts serve.");
   orchestrator.AddTo(flags);
   flags.Group("Output");
   flags.Choice("format", &format, {"table", "json"}, "table, or json: one object");

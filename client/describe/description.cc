@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kDescriptionVersion = 1;
 
-constexpr std::array kHead = {"service",     "address",     "state",  "sequences",   "free slots",
-                              "free tokens", "queued rows", "passes", "rows a pass", "busy"};
+constexpr std::array kHead = {"service",     "address",     "state",  "sequences",     "free slots",
+                              "free tokens", "queued rows", "passes", "rows per pass", "busy"};
 using Row = std::array<std::string, kHead.size()>;
 
 std::string RoleName(v1::Peer::Role role) {

@@ -24,7 +24,7 @@ JsonText SeedJson(uint64_t seed) {
   return seed > kExact ? JsonText(std::to_string(seed)) : JsonText(seed);
 }
 
-// `all`: TopLogprobs, one a token.
+// `all`: TopLogprobs, one per token.
 template <typename Container>
 JsonText TopJson(const Container& all) {
   std::vector<JsonText> json;

@@ -9,7 +9,7 @@
 
 namespace tandem::client {
 
-// Lists the tokens of the prompt and then of each sample, a line a token, with the alternatives
+// Lists the tokens of the prompt and then of each sample, a line per token, with the alternatives
 // beside it, or below it where tokens have texts, most likely first. At most 80 columns wide.
 // Returns an empty text when there are no log probabilities.
 std::string LogprobTable(const Outcome& outcome);

@@ -44,49 +44,48 @@ void GenerateOptions::AddTo(flags::FlagSet& flags) {
   flags.Group("Text");
   prompt.AddTo(flags, "the text to continue");
   flags.Switch("chat", &chat,
-               "the text is a user's message, to be answered by the model's chat template");
-  flags.Text("system", &system, "with --chat: the system's message before it");
+               "send the text as a user's message, through the model's chat template");
+  flags.Text("system", &system, "with --chat: system message before it");
   flags.Number("max-tokens", &max_tokens, 0, UINT32_MAX,
-               absl::StrCat("output tokens; 0 = the orchestrator's --default-max-tokens. Default: ",
-                            kDefaultMaxTokens, ", or what the context has room for"));
+               absl::StrCat("maximum output tokens; 0 = the orchestrator's --default-max-tokens. "
+                            "Default: ",
+                            kDefaultMaxTokens, ", or what fits into the context"));
   flags.Letter('n', "max-tokens");
-  flags.TextList("stop", &stop, "the text ends before the first of these; may be repeated");
-  flags.Number("samples", &samples, 1, messages::kMaxRequestSamples,
-               "independent texts of the prompt");
+  flags.TextList("stop", &stop, "end the text before the first of these; may be repeated");
+  flags.Number("samples", &samples, 1, messages::kMaxRequestSamples, "number of independent texts");
   flags.Number("logprobs", &logprobs, 0, sampling::kMaxTopLogprobs,
-               "log probabilities, with so many alternatives a token; 0 = just the token's own; "
-               "none when absent");
+               "log probabilities with this many alternatives per token; 0 = only the token's "
+               "own. Default: none");
   flags.Switch("processed-logprobs", &processed_logprobs,
-               "of the distribution after all options, not of the model itself");
-  flags.Switch("prompt-logprobs", &prompt_logprobs, "of the prompt's tokens, too");
+               "log probabilities after sampling options, not of the raw model");
+  flags.Switch("prompt-logprobs", &prompt_logprobs,
+               "log probabilities of the prompt's tokens, too");
   for (const messages::RequestOption& option : messages::RequestOptions()) {
     const bool shared =
         option.under("sampling") || option.under("speculation") || option.path == "seed";
     if (!shared && !option.help.empty()) request.Add(option, flags);
   }
   flags.Duration("timeout", &timeout, absl::ZeroDuration(), absl::InfiniteDuration(),
-                 "the longest that the whole may take; 0 = unlimited");
+                 "maximum time of the request; 0 = unlimited");
   request.AddTo(flags);
   flags.Group("Output");
-  flags.Choice("format", &format, {"text", "json"}, "text, or json: one object a line");
+  flags.Choice("format", &format, {"text", "json"}, "text, or json: one object per line");
   flags.Switch("quiet", &quiet,
-               "as text: the text alone, and errors; nothing of how speculation went");
-  flags.Text(
-      "record", &record,
-      "a file to write the final JSON object to, whatever the format; it must not exist yet");
-  flags.Switch("force", &force, "--record replaces an existing file");
+               "print the text and errors only, without the record of speculation");
+  flags.Text("record", &record,
+             "file to write the final JSON object to, with any --format; it must not exist");
+  flags.Switch("force", &force, "let --record replace an existing file");
   flags.OptionalChoice("timeline", &timeline, {"short", "all"}, "short",
-                       "draws where the time of each round went; of many rounds the first and "
-                       "the slowest, or all; as JSON: the final object has the rounds");
+                       "draw where the time of each round went, for the first and the slowest "
+                       "rounds or for all; with --format=json add the rounds to the final object");
   flags.Choice("color", &color, {"auto", "always", "never"},
-               "of accepted draft tokens and of the time line (auto: on a terminal, unless "
+               "color accepted draft tokens and the timeline (auto: on a terminal, unless "
                "NO_COLOR is set)");
   flags.Switch("trace", &trace,
-               "asks for a trace of this request, and tells its id; the services must be "
-               "started with an exporter (OTEL_TRACES_EXPORTER=otlp)");
+               "trace this request and print the trace id; requires services with an exporter "
+               "(OTEL_TRACES_EXPORTER=otlp)");
   flags.Text("traceparent", &traceparent,
-             "W3C Trace Context: the span that this request belongs to, "
-             "00-TRACE_ID-SPAN_ID-FLAGS in hexadecimal digits");
+             "W3C Trace Context: the parent span, 00-TRACE_ID-SPAN_ID-FLAGS in hexadecimal digits");
 }
 
 absl::Status GenerateOptions::Validate() const {
@@ -94,7 +93,7 @@ absl::Status GenerateOptions::Validate() const {
   TANDEM_RETURN_IF_ERROR(prompt.Validate("the text to continue"));
   if (!system.empty() && !chat) {
     return absl::InvalidArgumentError(
-        "--system needs --chat: without it the text is continued as it is");
+        "--system requires --chat: without it the text is continued as it is");
   }
   if (!IsUtf8(system)) return flags::BadFlag("system", system.substr(0, 40), "must be UTF-8");
   for (const std::string& text : stop) {
@@ -103,7 +102,7 @@ absl::Status GenerateOptions::Validate() const {
   if (!logprobs.has_value() && (processed_logprobs || prompt_logprobs)) {
     return absl::InvalidArgumentError(absl::StrCat(
         processed_logprobs ? "--processed-logprobs" : "--prompt-logprobs",
-        " needs --logprobs=N, 0 (just the token's own) to ", sampling::kMaxTopLogprobs));
+        " requires --logprobs=N, 0 (only the token's own) to ", sampling::kMaxTopLogprobs));
   }
   TANDEM_RETURN_IF_ERROR(ValidateTrace(*this));
   TANDEM_RETURN_IF_ERROR(ValidateLength(*this));
@@ -141,7 +140,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options, absl::string_vie
 std::string MakeTraceparent(const GenerateOptions& options,
                             const std::function<uint64_t()>& random) {
   if (!options.trace) return options.traceparent;
-  const auto id = [&random] {  // all zeros are no id
+  const auto id = [&random] {  // all zeros are not an id
     uint64_t bits = 0;
     while (bits == 0) bits = random();
     return bits;

@@ -34,7 +34,8 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   uint64_t samples = 1;  // 1 to messages::kMaxRequestSamples
 
-  std::optional<uint64_t> logprobs;  // alternatives a token, 0 to 20; absent: no log probabilities
+  std::optional<uint64_t> logprobs;  // alternatives per token, 0 to 20; absent: no log
+                                     // probabilities
   bool processed_logprobs = false;   // needs logprobs, as the next field
   bool prompt_logprobs = false;
   absl::Duration timeout = absl::ZeroDuration();  // 0 = unlimited

@@ -28,7 +28,7 @@ std::string Waits(const v1::Timing& timing) {
   return text;
 }
 
-// One row for each number of candidates that were accepted in some round.
+// One row for each number of draft tokens that were accepted in some round.
 std::string Histogram(const v1::AcceptanceRecord& record) {
   constexpr uint32_t kWidth = 40;
   uint32_t largest = 1;
@@ -116,7 +116,7 @@ std::string TraceLine(const Outcome& outcome) {
 std::string Summary(const Outcome& outcome) {
   const v1::Last& last = outcome.last;
   const v1::AcceptanceRecord& record = last.speculation();
-  std::string text = absl::StrFormat("%s in %d rounds: %.2f tokens a target pass\n",
+  std::string text = absl::StrFormat("%s in %d rounds: %.2f tokens per target pass\n",
                                      Amount(outcome), record.rounds(), TokensPerPass(last));
   if (record.draft_tokens() > 0) {
     const std::string trees =
@@ -128,7 +128,7 @@ std::string Summary(const Outcome& outcome) {
   } else {
     absl::StrAppend(&text, "  nothing was drafted; ", RuleAndSeed(outcome), "\n");
   }
-  absl::StrAppendFormat(&text, "  first token after %.1f ms, then %.2f ms a token\n",
+  absl::StrAppendFormat(&text, "  first token after %.1f ms, then %.2f ms per token\n",
                         Milliseconds(last.timing().first_token_us()), MillisecondsPerToken(last));
   if (const std::string time = RoundTime(last); !time.empty()) {
     absl::StrAppend(&text, "  ", time, "\n");
@@ -137,7 +137,7 @@ std::string Summary(const Outcome& outcome) {
     absl::StrAppend(&text, "  ", waits, "\n");
   }
   if (record.batch_sequences() > record.rounds()) {
-    absl::StrAppendFormat(&text, "  %.1f sequences in a target pass, on average\n",
+    absl::StrAppendFormat(&text, "  %.1f sequences per target pass, on average\n",
                           MeanBatch(record));
   }
   absl::StrAppend(&text, CausesLine("rounds without a draft", record.rounds_without_draft()),

@@ -133,9 +133,9 @@ std::string HowLong(absl::Span<const v1::RoundRecord> rounds, const RowLayout& l
                       Wrap(text, layout.style.width, 2));
 }
 
-// A row a stage: the sum, its share, the mean, and a bar where there is room.
+// A row per stage: the sum, its share, the mean, and a bar where there is room.
 std::string StageTable(absl::Span<const v1::RoundRecord> rounds, const TerminalStyle& style) {
-  constexpr int kMeanColumns = 45;  // up to the mean
+  constexpr int kMeanColumns = 47;  // up to the mean
   constexpr int kMaxBar = 32;
   const v1::Stages sum = SumStages(rounds);
   const double total = static_cast<double>(std::max<uint64_t>(1, TotalMicroseconds(sum)));
@@ -151,7 +151,7 @@ std::string StageTable(absl::Span<const v1::RoundRecord> rounds, const TerminalS
     absl::StrAppendFormat(&text, "  %-7s %9s ms %3.0f %%", Name(stage),
                           Milliseconds(time, DecimalsFor(largest)), 100 * time / total);
     if (style.width >= kMeanColumns) {
-      absl::StrAppendFormat(&text, "  %7s a round",
+      absl::StrAppendFormat(&text, "  %7s per round",
                             Milliseconds(time / count, DecimalsFor(largest / count)));
     }
     const int length = static_cast<int>(std::lround(bar * time / largest));
@@ -166,7 +166,7 @@ std::string Conclusion(absl::Span<const v1::RoundRecord> rounds, const TerminalS
   std::string text;
   if (const auto slowest = SlowestStage(rounds); slowest.has_value()) {
     const double a_round = absl::ToDoubleMicroseconds(slowest->a_round);
-    text = Wrap(absl::StrFormat("slowest: %s, %.0f %% of the rounds' time (%s ms a round)",
+    text = Wrap(absl::StrFormat("slowest: %s, %.0f %% of the rounds' time (%s ms per round)",
                                 Name(slowest->stage), 100 * slowest->share,
                                 Milliseconds(a_round, DecimalsFor(a_round))),
                 style.width, 2);
@@ -179,7 +179,7 @@ std::string Conclusion(absl::Span<const v1::RoundRecord> rounds, const TerminalS
     if (round.accepted_tokens() < round.draft_tokens()) ++rejected_rounds;
   }
   std::string rates =
-      absl::StrFormat("%.2f tokens a round; ", static_cast<double>(tokens) / rounds.size());
+      absl::StrFormat("%.2f tokens per round; ", static_cast<double>(tokens) / rounds.size());
   if (draft_tokens == 0) {
     absl::StrAppend(&rates, "nothing was drafted");
   } else {

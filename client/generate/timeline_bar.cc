@@ -52,7 +52,7 @@ std::string Sgr(std::optional<Stage> front, std::optional<Stage> back) {
   return sgr;
 }
 
-// Joins what has the same colours, so that a bar is a few escape codes and not one a column.
+// Joins what has the same colours, so that a bar is a few escape codes and not one per column.
 class Painter {
  public:
   explicit Painter(const TerminalStyle& style) : style_(style) {}

@@ -1,4 +1,4 @@
-// The bars of a time line: stages on a scale of microseconds a column.
+// The bars of a time line: stages on a scale of microseconds per column.
 //
 // With colours a bar is exact to an eighth of a column. Without colours each column shows, as a
 // pattern, the stage that fills most of it, and the length of the bar is rounded to columns.

@@ -38,8 +38,8 @@ std::string Right(const std::string& text, int width) {
   return absl::StrCat(Blanks(width - Columns(text)), text);
 }
 
-// Accepted candidates that the text got. A text that ends leaves out the rest, and the target's own
-// token.
+// Accepted draft tokens that the text got. A text that ends leaves out the rest, and the target's
+// own token.
 uint32_t Kept(const v1::RoundRecord& round) {
   return std::min(round.accepted_tokens(), round.tokens());
 }

@@ -1,4 +1,4 @@
-// One file of the hub into the cache.
+// Downloads a file of the hub into the cache.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace tandem::client {
 
-// Of what a download has to bring, how much a cache has already: all of it, or the beginning that
-// an earlier one left (blobs/ETAG.incomplete).
+// How much of a file the cache has already: all of it, or the beginning that an earlier download
+// left (blobs/ETAG.incomplete).
 int64_t BytesHeld(const hub::RepositoryFolder& folder, const RemoteFile& file);
 
-// Makes sure that the blob of a file is in the cache: whole, of the right size and hash, and under
-// its name only then. Goes on where an earlier download was cut, of whatever process. Others that
-// want the same blob meanwhile wait. UNAVAILABLE: it was cut again and again; what came stays for
-// the next time. DATA_LOSS: what the hub sends is not what its hash says; nothing of it stays.
+// Ensures that the blob of a file is in the cache: complete, with the right size and hash, and only
+// then under its name. Resumes an interrupted download of any process. Other processes that want
+// the same blob wait. UNAVAILABLE: interrupted repeatedly; the received part is kept for the next
+// attempt. DATA_LOSS: the received file does not match its hash, and is removed.
 // FAILED_PRECONDITION: the cache cannot be written.
 absl::Status DownloadBlob(HubClient& client, const std::string& commit, const RemoteFile& file,
                           const hub::RepositoryFolder& folder, PullObserver& observer);

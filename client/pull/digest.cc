@@ -43,7 +43,7 @@ absl::StatusOr<Digest> Digest::For(absl::string_view etag, int64_t size) {
   const bool is_sha256 = etag.size() == kSha256Digits;
   if ((!is_sha256 && etag.size() != kSha1Digits) || !IsHex(etag)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its ETag '", etag.substr(0, 80), "' is no hash of the hub"));
+        absl::StrCat("its ETag '", etag.substr(0, 80), "' is not a hash of the hub"));
   }
   Digest digest(std::string(etag), std::make_unique<Context>());
   TANDEM_CHECK(

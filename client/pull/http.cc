@@ -17,7 +17,7 @@
 namespace tandem::client {
 namespace {
 
-constexpr long kSilence = 100;               // NOLINT: libcurl's; fewer bytes a second are none
+constexpr long kSilence = 100;               // NOLINT: libcurl's; fewer bytes per second are none
 constexpr size_t kMaxHeaders = 64;           // kept of one reply
 constexpr size_t kMaxHeaderBytes = 8192;     // of one; signed addresses are long
 constexpr size_t kMaxUnreadBytes = 1 << 20;  // of a reply and those before it

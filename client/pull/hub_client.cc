@@ -118,7 +118,7 @@ absl::StatusOr<HttpReply> HubClient::Follow(HttpRequest request, const HttpBody&
     if (next.empty() || (absl::StartsWith(origin, "https:") && !absl::StartsWith(next, "https:"))) {
       return absl::FailedPreconditionError(absl::StrCat(
           origin, " redirects to ",
-          next.empty() ? "what is no address of http" : next + ", which is not encrypted"));
+          next.empty() ? "what is not an address of http" : next + ", which is not encrypted"));
     }
     request.url = reply.location;
   }

@@ -39,7 +39,7 @@ class Progress : public PullObserver {
   const std::string name_;
   const ProgressOptions options_;
   std::string file_;
-  int64_t bytes_ = 0;  // of all files; 0: not known yet
+  int64_t bytes_ = 0;  // of all files; 0: unknown yet
   int64_t done_ = 0;
   int64_t held_ = 0;  // of `done_`, what was there at the beginning
   absl::Time begin_;

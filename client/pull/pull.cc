@@ -153,7 +153,7 @@ class Puller {
       if (file.name != hub::kWeightIndex) continue;
       if (file.size > hub::kMaxIndexBytes) {
         return OfRepository(absl::FailedPreconditionError(
-            absl::StrCat(file.name, " has ", file.size, " bytes: that is no index")));
+            absl::StrCat(file.name, " has ", file.size, " bytes: that is not an index")));
       }
       TANDEM_RETURN_IF_ERROR(CheckRoom(folder_, file.size));
       TANDEM_RETURN_IF_ERROR(DownloadBlob(client_, revision.commit, file, folder_, silent_));

@@ -1,4 +1,4 @@
-// A model of the hub into the cache.
+// Downloads models of the hub into the cache.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,16 +9,16 @@
 
 namespace tandem::client {
 
-// Brings what is needed of a revision into the cache and gives its snapshot: where the name says a
-// GGUF file, that file and its parts alone. What the cache has is
-// not downloaded again. The revision is known to the cache once all of it is there, so nobody finds
-// a part. Any number of processes may pull the same at once, Python's among them.
+// Downloads the required files of a revision into the cache and returns its snapshot; if the name
+// has a GGUF file, only that file and its parts. Files in the cache are not downloaded
+// again. The revision becomes visible in the cache when it is complete, so no process finds
+// a part of it. Several processes may download the same revision at once, Python's among them.
 //
-// A whole commit that the cache has is given without asking anybody. Offline, or where nobody
-// answers, the cache's snapshot of the revision is given if it is whole; `observer` is told.
+// A complete commit in the cache is returned without asking the hub. Offline, or without an answer,
+// the cache's snapshot of the revision is returned if it is complete; `observer` is told.
 //
 // Errors: those of HubClient and DownloadBlob; RESOURCE_EXHAUSTED if the disk has no room for what
-// is missing; FAILED_PRECONDITION if the repository is no model that Tandem can load.
+// is missing; FAILED_PRECONDITION if the repository is not a model that Tandem can load.
 absl::StatusOr<hub::Snapshot> Pull(const hub::Settings& settings, const hub::HubName& name,
                                    hub::Need need, PullObserver& observer);
 

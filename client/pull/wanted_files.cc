@@ -78,7 +78,7 @@ absl::Status NoWeights(absl::Span<const std::string> files) {
       return absl::FailedPreconditionError(absl::StrCat(lacks, "; ", file, " is ", other.what));
     }
   }
-  return absl::FailedPreconditionError(absl::StrCat(lacks, ", so it is no model"));
+  return absl::FailedPreconditionError(absl::StrCat(lacks, ", so it is not a model"));
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::strin
   if (need == hub::Need::kModel) {
     if (!Has(files, hub::kSingleWeights) && !Has(files, hub::kWeightIndex)) return NoWeights(files);
     if (!Has(files, "config.json")) {
-      return absl::FailedPreconditionError("it has no config.json, so it is no model");
+      return absl::FailedPreconditionError("it has no config.json, so it is not a model");
     }
   }
   if (!Has(files, "tokenizer.json")) {

@@ -16,8 +16,8 @@ namespace tandem::client {
 // Of all files of a repository those that are small and belong to the model: configurations, the
 // tokenizer's files, chat templates, and the index of the weights unless they are in one file. Not
 // those of other folders than additional_chat_templates, pictures, other frameworks.
-// FAILED_PRECONDITION: the repository is no model that Tandem can load; says what it has in place
-// of what, and of GGUF files which there are and how one is named.
+// FAILED_PRECONDITION: the repository is not a model that Tandem can load; says what it has in
+// place of what, and of GGUF files which there are and how one is named.
 absl::StatusOr<std::vector<std::string>> WantedFiles(absl::Span<const std::string> files,
                                                      hub::Need need);
 

@@ -114,10 +114,10 @@ std::string LevelsText(const TheoryReport& report) {
   const TheoryOptions& options = report.options;
   std::string text = absl::StrFormat(
       "%s\n\n"
-      "  tokens      that a round gives: (1 - a^(g+1)) / (1 - a)\n"
-      "  speed       of the target alone as 1 (theorem 3.8, c = %g)\n"
-      "  operations  of the target alone as 1 (theorem 3.11, c-hat = %g)\n"
-      "  reads       times fewer bytes a token (section 3.4; a draft step reads %g of\n"
+      "  tokens      per round: (1 - a^(g+1)) / (1 - a)\n"
+      "  speed       plain decoding as 1 (theorem 3.8, c = %g)\n"
+      "  operations  plain decoding as 1 (theorem 3.11, c-hat = %g)\n"
+      "  reads       times fewer bytes per token (section 3.4; a draft step reads %g of\n"
       "              what a target pass does)\n\n"
       "   alpha  gamma    tokens     speed  operations     reads\n",
       report.table1 ? "Leviathan et al. 2023 (arXiv 2211.17192), table 1"

@@ -48,8 +48,8 @@ absl::StatusOr<std::string> TextOf(const TokenizeOptions& options,
 int RunTokenize(absl::Span<const std::string> args) {
   TokenizeOptions options;
   flags::FlagSet flags("tandem tokenize",
-                       "Turns a text into the tokens of the model that an orchestrator serves, and "
-                       "token ids into a text.",
+                       "Converts a text to the tokens of the model that an orchestrator serves, "
+                       "and token ids to text.",
                        "[TEXT] [flags]");
   options.AddTo(flags);
   std::string text;

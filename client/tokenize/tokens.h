@@ -9,7 +9,8 @@
 
 namespace tandem::client {
 
-// A line a token: place, id, and what it stands for (QuotedToken). `reply` has the bytes of tokens.
+// A line per token: place, id, and what it stands for (QuotedToken). `reply` has the bytes of
+// tokens.
 std::string TokenTable(const v1::TokenizeReply& reply);
 
 // "1,2,3", as the flags of other commands take them.

@@ -1,4 +1,4 @@
-// Block verification: the block is tested as a whole, so that a candidate which alone would be
+// Block verification: the block is tested as a whole, so that a draft token which alone would be
 // rejected may stand by what comes after it. Never shorter on average than the speculative rule,
 // and as exact. Sun et al. 2024, "Block verification accelerates speculative decoding" (arXiv
 // 2403.10444), algorithm 2:
@@ -13,7 +13,7 @@
 // stands, so their uniforms must not be used by the next round (random::RoundKey::committed).
 //
 // Where nothing is left to draw from (Z_i = 0): with r_i < 1 the block cannot end at i and h_i = 0;
-// with r_i = 1 it could only go on, so h_i = 1 and candidate i + 1 stands as well, r_{i+1} = 1.
+// with r_i = 1 it could only go on, so h_i = 1 and draft token i + 1 stands as well, r_{i+1} = 1.
 //
 // Thread safety: pure functions. Randomness is a parameter.
 #pragma once

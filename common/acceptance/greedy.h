@@ -1,5 +1,5 @@
-// The greedy rule: a candidate stands when it is the target's argmax. Exact for any draft, and the
-// text is the target's own at temperature 0.
+// The greedy rule: a draft token stands when it is the target's argmax. Exact for any draft, and
+// the text is the target's own at temperature 0.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace tandem::acceptance {
 
-// `argmax`: [K + 1], argmax[i] follows i candidates. `candidates`: [K]. K + 1 entries: accept
-// probabilities are 0 or 1; a node whose candidate is accepted for certain cannot be the end and
+// `argmax`: [K + 1], argmax[i] follows i draft tokens. `candidates`: [K]. K + 1 entries: accept
+// probabilities are 0 or 1; a node whose draft token is accepted for certain cannot be the end and
 // has no next token. Needs no random number.
 std::vector<Entry> JudgeGreedy(absl::Span<const uint32_t> argmax,
                                absl::Span<const uint32_t> candidates);

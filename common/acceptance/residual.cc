@@ -11,7 +11,7 @@ using sampling::SparseDistribution;
 
 double CandidateProbability(uint32_t candidate, const SparseDistribution* q) {
   const double probability = q == nullptr ? 1 : (*q)(candidate);
-  TANDEM_CHECK(probability > 0) << "q gives its candidate " << candidate << " nothing";
+  TANDEM_CHECK(probability > 0) << "q gives its draft token " << candidate << " nothing";
   return probability;
 }
 

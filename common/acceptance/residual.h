@@ -3,7 +3,7 @@
 // (arXiv 2211.17192), algorithm 1, with r = 1; Sun et al. 2024 (arXiv 2403.10444), algorithm 2,
 // with r the share of p that the block so far has left.
 //
-// A candidate without q (null) is one-hot: q is 1 at the candidate and 0 elsewhere.
+// A draft token without q (null) is one-hot: q is 1 at the draft token and 0 elsewhere.
 //
 // Thread safety: pure functions and a view.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tandem::acceptance {
 
-// q(candidate), above 0 (a CHECK); 1 for a null q.
+// q(draft token), above 0 (a CHECK); 1 for a null q.
 double CandidateProbability(uint32_t candidate, const sampling::SparseDistribution* q);
 
 // (scale * p - q)+, a view of p. q has at most sampling::kMaxSparseEntries (a CHECK).
@@ -48,7 +48,7 @@ class Residual {
   size_t count_ = 0;
 };
 
-// Residual(p, candidate, q).Draw(u): what follows a rejection under the speculative rule.
+// Residual(p, draft token, q).Draw(u): what follows a rejection under the speculative rule.
 std::optional<uint32_t> DrawResidual(const sampling::Distribution& p, uint32_t candidate,
                                      const sampling::SparseDistribution* q, double u);
 

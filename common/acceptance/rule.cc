@@ -75,7 +75,7 @@ const char* Name(Rule rule) {
 
 std::vector<Entry> Judge(const JudgeInput& input) {
   TANDEM_CHECK(input.p.size() == input.candidates.size() + 1)
-      << input.p.size() << " distributions for " << input.candidates.size() << " candidates";
+      << input.p.size() << " distributions for " << input.candidates.size() << " draft tokens";
   for (const sampling::Distribution& p : input.p) {
     TANDEM_CHECK(!p.ids.empty()) << "a distribution of no tokens (the logits were not finite)";
   }
@@ -136,7 +136,7 @@ absl::Status ValidateEntries(Rule rule, absl::Span<const Entry> entries, int can
   if (candidates < 0 || entries.size() != static_cast<size_t>(candidates) + 1) {
     return absl::InvalidArgumentError(absl::StrCat("the verdict has ", entries.size(),
                                                    " entries for ", candidates,
-                                                   " candidates; it must have one more"));
+                                                   " draft tokens; it must have one more"));
   }
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
@@ -159,9 +159,11 @@ absl::Status ValidateEntries(Rule rule, absl::Span<const Entry> entries, int can
   for (size_t i = 0; i + 1 < entries.size(); ++i) {
     if (entries[i].next_token.has_value()) continue;
     if (!(entries[i + 1].accept_probability >= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "entry ", i, " has no next token, but its candidate may be rejected (accept probability ",
-          entries[i + 1].accept_probability, ")"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("entry ", i,
+                       " has no next token, but its draft token may be rejected (accept "
+                       "probability ",
+                       entries[i + 1].accept_probability, ")"));
     }
   }
   return absl::OkStatus();

@@ -62,7 +62,7 @@ absl::Status ValidateTreeEntries(absl::Span<const Entry> entries,
   if (entries.size() != candidates.size() + 1) {
     return absl::InvalidArgumentError(absl::StrCat("the verdict has ", entries.size(),
                                                    " entries for a tree of ", candidates.size(),
-                                                   " candidates; it must have one more"));
+                                                   " draft tokens; it must have one more"));
   }
   std::vector<bool> goes_on(entries.size(), false);
   for (size_t i = 0; i < candidates.size(); ++i) {

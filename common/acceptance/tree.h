@@ -1,4 +1,4 @@
-// Trees of candidates, under the rules that draw at the target whatever the draft was: greedy and
+// Trees of draft tokens, under the rules that draw at the target whatever the draft was: greedy and
 // coupled.
 //
 // The target has a token of its own for every node: argmax p at temperature 0, else its race with
@@ -10,11 +10,11 @@
 // sibling would have to be judged by what is left of p after the first was rejected.
 //
 // SpecInfer (Miao et al. 2024, arXiv 2305.09781) verifies trees greedily so. For lists of
-// candidates under shared noise: Rowan et al. 2025, "List-Level Distribution Coupling" (arXiv
+// draft tokens under shared noise: Rowan et al. 2025, "List-Level Distribution Coupling" (arXiv
 // 2506.05632).
 //
-// Nodes are numbered as in speculation::CandidateTree: node 0 is the root, candidate i is node i +
-// 1, and parents[i] <= i is the node that it follows.
+// Nodes are numbered as in speculation::CandidateTree: node 0 is the root, draft token i is node i
+// + 1, and parents[i] <= i is the node that it follows.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -45,7 +45,7 @@ std::vector<Entry> JudgeTree(absl::Span<const uint32_t> draws,
 // at a node with children, none of which stands.
 Decision DecideTree(absl::Span<const Entry> entries, absl::Span<const uint32_t> parents);
 
-// What an orchestrator checks in the verdict of a tree: one entry a node and one for the root;
+// What an orchestrator checks in the verdict of a tree: one entry per node and one for the root;
 // accept probabilities of 0 and 1; at most one child of a node stands; a node has a next token
 // exactly where no child stands, below vocabulary_size, and no child carries it.
 absl::Status ValidateTreeEntries(absl::Span<const Entry> entries,

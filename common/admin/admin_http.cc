@@ -24,8 +24,7 @@ std::string Answer(absl::string_view status, absl::string_view type, absl::strin
 }
 
 std::string Malformed(absl::string_view what) {
-  return Answer("400 Bad Request", kTextType,
-                absl::StrCat("this is no HTTP request: ", what, "\n"));
+  return Answer("400 Bad Request", kTextType, absl::StrCat("not an HTTP request: ", what, "\n"));
 }
 
 // name ":" value, with no white space before the colon and none at the line's start (RFC 9112).
@@ -56,7 +55,7 @@ std::optional<std::string> HttpAnswer(absl::string_view received,
   if (!absl::StartsWith(request[2], "HTTP/")) return Malformed("its first line names no version");
   if (request[2] != "HTTP/1.1" && request[2] != "HTTP/1.0") {
     return Answer("505 HTTP Version Not Supported", kTextType,
-                  "HTTP/1.1 is spoken here, and HTTP/2 for gRPC\n");
+                  "supported are HTTP/1.1, and HTTP/2 for gRPC\n");
   }
   if (!std::all_of(lines.begin() + 1, lines.end(), IsHeader)) {
     return Malformed("a header is not NAME: VALUE");
@@ -65,12 +64,11 @@ std::optional<std::string> HttpAnswer(absl::string_view received,
   const bool head = request[0] == "HEAD";
   if (path != "/metrics") {
     return Answer("404 Not Found", kTextType,
-                  "here are GET /metrics, and the health of the process by gRPC "
-                  "(grpc.health.v1.Health)\n",
+                  "this port serves GET /metrics, and gRPC health checks (grpc.health.v1.Health)\n",
                   !head);
   }
   if (!head && request[0] != "GET") {
-    return Answer("405 Method Not Allowed", kTextType, "GET and HEAD alone\n", true,
+    return Answer("405 Method Not Allowed", kTextType, "only GET and HEAD are supported\n", true,
                   "Allow: GET, HEAD\r\n");
   }
   if (metrics == nullptr) {

@@ -1,6 +1,6 @@
-// Numbers that name something and travel beside each other. Each is a type of its own, so that the
-// compiler tells them apart. They are compared, ordered and hashed as numbers. Sessions and codecs
-// alone turn them into the numbers of the wire.
+// Typed ids: numbers that often appear together. Each has its own type, so the compiler does not
+// confuse them. They compare, order and hash like numbers; only sessions and codecs convert them to
+// and from the numbers of the wire.
 #pragma once
 
 #include <concepts>
@@ -9,15 +9,15 @@
 
 namespace tandem::base {
 
-// A stream that this process serves. 0 is none.
+// A stream that this process serves. 0: no stream.
 enum class StreamId : uint64_t {};
 // A sequence of a stream. The client chooses it.
 enum class SequenceId : uint64_t {};
-// A block of one sequence at a draft. 0 is none.
+// A block of one sequence at a draft. 0: no block.
 enum class BlockId : uint64_t {};
-// Which stream of its client a stream is: a later one has a higher incarnation. 0 is none.
+// Orders the streams of a client: a later one has a higher incarnation. 0: no stream.
 enum class Incarnation : uint64_t {};
-// Which opening at a draft this is, of all of a request. 0 is none.
+// Numbers the openings of a request's sequences at drafts. 0: not open.
 enum class DraftAttempt : uint64_t {};
 
 template <typename T>

@@ -42,8 +42,8 @@ class JsonValue {
   std::optional<uint64_t> Unsigned() const;  // likewise; an integer without a sign
   std::optional<std::string> String() const;
 
-  // A value that is no array has no elements, and one that is no object has no members. An element
-  // or member that is not there is null.
+  // A value that is not an array has no elements, and one that is not an object has no members. An
+  // element or member that is not there is null.
   size_t size() const;  // elements or members
   JsonValue operator[](size_t index) const;
   std::vector<JsonValue> Elements() const;

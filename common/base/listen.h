@@ -1,4 +1,4 @@
-// Sockets that listen on an address of ours.
+// Sockets that listen on an address of this machine.
 #pragma once
 
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<Socket>> Listen(const Address& address);
 // Of a socket that is bound.
 sockaddr_storage BoundAddress(const Socket& socket);
 int PortOf(const sockaddr_storage& address);
-// Who is at the other end of a connected socket, as gRPC calls it: "ipv4:10.0.0.7:41234",
+// The other end of a connected socket, as gRPC calls it: "ipv4:10.0.0.7:41234",
 // "ipv6:%5B::1%5D:41234"; "gone" if nobody is.
 std::string PeerName(int socket);
 

@@ -1,4 +1,4 @@
-// Who runs a function: a Strand (strand.h) or the threads of a WorkerPool
+// What runs a function: a Strand (strand.h) or the threads of a WorkerPool
 // (worker_pool.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Tasks of many clients on one executor, the clients in turn.
+// Tasks of many clients on one executor, round-robin over the clients.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ class Instant {
  public:
   // The clock's epoch, which is never after what the clock shows.
   constexpr Instant() = default;
-  // For clocks, and for who got `since_epoch()` from elsewhere.
+  // For clocks, and for a `since_epoch()` from elsewhere.
   constexpr explicit Instant(absl::Duration since_epoch) : since_epoch_(since_epoch) {}
 
   // Before and after all that a clock shows.

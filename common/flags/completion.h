@@ -29,7 +29,7 @@ struct CompletionFlag {
 std::optional<absl::Span<const std::string>> CompletedWords(absl::Span<const std::string> args);
 
 // The last of `words` is what was typed so far, maybe nothing; the others stand before it. Returns
-// candidates, a line each: the whole word, and after a tab what it means. Nothing: the shell may
+// completions, one per line: the whole word, and after a tab what it means. Nothing: the shell may
 // complete a file's name.
 std::string Completions(const std::vector<CompletionFlag>& flags,
                         absl::Span<const std::string> words);

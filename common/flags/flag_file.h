@@ -17,7 +17,7 @@ struct FlagLine {
   std::string text;   // without white space around it
 };
 
-// Each line that is no comment. INVALID_ARGUMENT names a file that cannot be read, and why.
+// Each line that is not a comment. INVALID_ARGUMENT names a file that cannot be read, and why.
 absl::StatusOr<std::vector<FlagLine>> ReadFlagFile(const std::string& path);
 
 }  // namespace tandem::flags

@@ -238,9 +238,8 @@ void FlagSet::Argument(std::string name, std::function<absl::Status(absl::string
 void FlagSet::FlagFiles() {
   CustomList(
       "flagfile", [this](absl::string_view path) { return ParseFile(std::string(path)); },
-      "a file with flags, one a line, in place of this one; # begins a comment; may be repeated, "
-      "and a "
-      "flag that comes later counts");
+      "file with flags, one per line; # begins a comment; may be repeated. A later flag overrides "
+      "an earlier one");
 }
 
 FlagSet::Flag* FlagSet::Find(absl::string_view name) {
@@ -290,8 +289,8 @@ absl::Status FlagSet::ParseOne(absl::string_view arg, const std::string* next, b
     flag = FindLetter(rest[1]);
   }
   if (flag == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", absl::Utf8SafeCHexEscape(arg), "' is no flag; flags are --name=value"));
+    return absl::InvalidArgumentError(absl::StrCat("'", absl::Utf8SafeCHexEscape(arg),
+                                                   "' is not a flag; flags are --name=value"));
   }
   if (flag->given && !flag->repeats && !last_one_counts_) {
     return absl::InvalidArgumentError(absl::StrCat("--", flag->name, " is given twice"));

@@ -5,13 +5,13 @@
 //   set.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
 //   absl::Status status = set.Parse(args);
 //
-// --name=value, --name value, --switch; -n value, where a flag has a letter. Names have hyphens;
-// --max_sequences is --max-sequences, too. What a pointer names holds the default, which the help
-// tells beside the range.
+// Accepts --name=value, --name value, --switch, and -n value for a flag with a letter. Names have
+// hyphens; --max_sequences is accepted, too. The variable behind a pointer holds the default, which
+// the help shows beside the range.
 //
 // Why not a library: docs/adr/2026-11-22-flags.md.
 //
-// Thread safety: one thread. What the pointers name must outlive the set.
+// Not thread-safe. The variables behind the pointers must outlive the set.
 #pragma once
 
 #include <cstddef>
@@ -33,20 +33,20 @@ namespace tandem::flags {
 
 class FlagSet {
  public:
-  // `command` and `summary` head the help text, and `arguments` follow the command there.
+  // The help text begins with `command`, its `arguments` and `summary`.
   FlagSet(std::string command, std::string summary, std::string arguments = "[flags]");
   // What the flags do points to it.
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // The help lists the flags that are declared from now on under `title`.
+  // Flags that are declared after this call are listed under `title` in the help.
   void Group(absl::string_view title);
 
   void Text(absl::string_view name, std::string* value, absl::string_view help);
-  // May be given again and again.
+  // May be repeated.
   void TextList(absl::string_view name, std::vector<std::string>* value, absl::string_view help);
-  // One of `choices`. One that ends with ":N" stands for its beginning with any number up to 999 in
-  // the place of N.
+  // One of `choices`. A choice that ends with ":N" accepts any number up to 999 in place of
+  // N.
   void Choice(absl::string_view name, std::string* value, std::vector<std::string> choices,
               absl::string_view help);
   // As Choice, but --name alone means --name=`alone`.
@@ -68,13 +68,13 @@ class FlagSet {
         name, [value](uint64_t number) { *value = static_cast<Whole>(number); }, min, max,
         value->has_value() ? absl::StrCat(**value) : "", help);
   }
-  // "1,2,3", and again and again: at most `max` in all. Whole numbers below 2^32.
+  // "1,2,3"; may be repeated, at most `max` numbers in all. Whole numbers below 2^32.
   void NumberList(absl::string_view name, std::vector<uint32_t>* value, size_t max,
                   absl::string_view help);
   void Real(absl::string_view name, std::optional<double>* value, Range range,
             absl::string_view help);
-  // The same for values that are kept elsewhere: `set` gets each good one. `default_value` is what
-  // the help says of it. `add` returns how many there are then.
+  // The same for values that are stored elsewhere: `set` receives each valid one. The help shows
+  // `default_value`. `add` returns the new count.
   void Choice(absl::string_view name, std::function<void(const std::string&)> set,
               std::vector<std::string> choices, absl::string_view default_value,
               absl::string_view help);
@@ -93,30 +93,30 @@ class FlagSet {
   // `set` gets the value; its error becomes the flag's.
   void Custom(absl::string_view name, std::function<absl::Status(absl::string_view)> set,
               absl::string_view help);
-  // As Custom, but may be given again and again.
+  // As Custom, but may be repeated.
   void CustomList(absl::string_view name, std::function<absl::Status(absl::string_view)> add,
                   absl::string_view help);
-  // -`letter` is --`name`, which is declared already.
+  // -`letter` is short for --`name`, which is declared already.
   void Letter(char letter, absl::string_view name);
-  // One argument that is no flag, `name` in errors; also what begins with a hyphen, after "--".
+  // One argument that is not a flag, `name` in errors; also what begins with a hyphen, after "--".
   // `set` as in Custom. Without it such an argument is an error.
   void Argument(std::string name, std::function<absl::Status(absl::string_view)> set);
-  // --flagfile=FILE, again and again: as if the flags of the file (flag_file.h) stood in its place.
-  // A file may name another.
+  // --flagfile=FILE, may be repeated: the flags of the file (flag_file.h) replace it. A file may
+  // name another.
   void FlagFiles();
 
-  // A flag that is given again replaces what was said before, as one flag file upon another needs.
-  // Without this it is an error.
+  // A repeated flag overrides its earlier value, which layered flag files require. Otherwise it is
+  // an error.
   void LastOneCounts() { last_one_counts_ = true; }
 
-  // INVALID_ARGUMENT naming the flag as it was written, its value and what would be right: for an
-  // unknown flag (and the known one that is nearest), a bad or missing value, a flag given twice,
-  // and anything that is no flag. In a flag file: the line, too.
+  // INVALID_ARGUMENT naming the flag as it was written, its value and what would be valid: for an
+  // unknown flag (with the nearest known one), a bad or missing value, a repeated flag, and
+  // anything that is not a flag. In a flag file: the line, too.
   absl::Status Parse(absl::Span<const std::string> args);
 
   std::string Help() const;
-  // What the arguments ask to be printed in place of all else: the help (--help, -h), or what a
-  // shell may write next (completion.h).
+  // What the arguments ask to print instead of running: the help (--help, -h), or completions for a
+  // shell (completion.h).
   std::optional<std::string> Told(absl::Span<const std::string> args) const;
 
  private:

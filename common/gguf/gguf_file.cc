@@ -243,7 +243,7 @@ absl::StatusOr<Tensor> ReadTensor(absl::string_view name, Reader& reader, uint64
   }
   tensor.type = type->name;
   if (tensor.shape.back() % type->block.values != 0) {
-    return wrong(": rows of ", tensor.shape.back(), " values are no whole blocks of ", type->name,
+    return wrong(": rows of ", tensor.shape.back(), " values are not whole blocks of ", type->name,
                  " (", type->block.values, " values)");
   }
   unsigned __int128 bytes =
@@ -348,7 +348,7 @@ absl::Status File::Read(const Mapping& mapping, bool first) {
           static_cast<uint64_t>(std::clamp<int64_t>(given.value_or(0), 0, kMaxAlignment + 1));
       if (alignment < 8 || alignment > kMaxAlignment || (alignment & (alignment - 1)) != 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("general.alignment is no power of 2 from 8 to ", kMaxAlignment));
+            absl::StrCat("general.alignment is not a power of 2 from 8 to ", kMaxAlignment));
       }
     }
     if (key == "split.no" && IntegerOf(value) != static_cast<int64_t>(mappings_.size()) - 1) {
@@ -375,7 +375,7 @@ absl::Status File::Read(const Mapping& mapping, bool first) {
     if (offset % alignment != 0 || offset > (uint64_t{1} << 62)) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor ", base::Excerpt(name), " begins at ", offset,
-                       ", which is no multiple of the alignment, ", alignment));
+                       ", which is not a multiple of the alignment, ", alignment));
     }
     extents.push_back({offset, offset + tensor.bytes, std::string(name)});
     if (!tensors_.emplace(name, std::move(tensor)).second) {

@@ -132,7 +132,7 @@ void Connection::OnHeadRead(concurrency::Instant now) {
   request.refused = parts_.handler->OnHead(request);
   if (!request.refused.ok()) return Answer(std::move(request), /*complete=*/false);
   deadline_ = now + parts_.patience.body;
-  // Who has begun to send the body does not wait for leave to do so.
+  // A client that has begun to send the body does not wait for leave to do so.
   if (reader_->expects_continue() && in_.empty()) absl::StrAppend(&out_, kContinue);
   reader_->Accept();
 }

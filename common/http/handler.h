@@ -25,7 +25,7 @@ class Handler {
   // from any thread, at any time.
   virtual void OnRequest(Request request, std::shared_ptr<Reply> reply) = 0;
 
-  // The answer to what is no request, or came too slowly: `code` is HTTP's.
+  // The answer to what is not a request, or came too slowly: `code` is HTTP's.
   virtual Response Malformed(int code, absl::string_view reason) = 0;
 
   // Room for so many bytes of a client's body. An error refuses the request, or another one of that

@@ -1,4 +1,4 @@
-// What other threads have for the thread of a port.
+// Messages from other threads to the thread of a port.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace tandem::http {
 
-// Thread-safe. It may outlive the port: then nobody looks into it.
+// Thread-safe. It may outlive the port; then nothing reads it.
 class Mailbox {
  public:
   struct Mail {
-    std::vector<int> sockets;           // connected; whoever takes the mail owns them
-    std::vector<uint64_t> connections;  // whose replies have something to send
-    bool make_room = false;             // somebody waits in MakeRoom
+    std::vector<int> sockets;           // connected; the reader of the mail owns them
+    std::vector<uint64_t> connections;  // with replies to send
+    bool make_room = false;             // a caller waits in MakeRoom
     bool refuse = false;                // take no more requests
     bool stop = false;                  // end at once
   };
@@ -36,7 +36,7 @@ class Mailbox {
   // Waits until the port's thread has called MadeRoom, and returns what it said. One caller at a
   // time, while that thread runs.
   int MakeRoom() TANDEM_EXCLUDES(mutex_);
-  // `closed`: the descriptor that is free now; -1: none could be.
+  // `closed`: the descriptor that is free now; -1: none.
   void MadeRoom(int closed) TANDEM_EXCLUDES(mutex_);
   void Refuse() TANDEM_EXCLUDES(mutex_);
   void Stop() TANDEM_EXCLUDES(mutex_);

@@ -124,7 +124,7 @@ class Port::Loop {
     socket.SetOption(IPPROTO_TCP, TCP_NODELAY, 1);
     socket.SetOption(SOL_SOCKET, SO_SNDBUF, kSendBuffer);
     // The acceptor's is short, and Linux counts a client that does not read as one that is gone.
-    // Who is gone without a word while nothing is sent is found out by the probes.
+    // Probes find a client that is gone without a word while nothing is sent.
     socket.SetOption(IPPROTO_TCP, TCP_USER_TIMEOUT,
                      static_cast<int>(std::min(parts_.patience.reader, absl::Hours(24)) /
                                       absl::Milliseconds(1)));

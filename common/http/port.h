@@ -2,9 +2,9 @@
 //
 // What a client may hold is bounded: connections (transport/acceptor.h), time (Patience), bytes of
 // a head and of a body (ReaderLimits), and bodies of all clients together (Handler::Hold). Answers
-// wait in memory for who does not read; whoever writes them hears how far that is (reply.h).
+// wait in memory for clients that do not read; whoever writes them hears how far that is (reply.h).
 //
-// Who is slow gives way. When all connections are taken, a new one takes the place of the one that
+// Slow clients give way. When all connections are taken, a new one takes the place of the one that
 // was silent the longest and has asked nothing. When there is no room for a body, the one of the
 // same address of which nothing came for the longest is refused.
 //

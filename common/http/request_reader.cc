@@ -165,7 +165,7 @@ void RequestReader::OnTarget(absl::string_view target) {
     target = slash == absl::string_view::npos ? absl::string_view() : target.substr(slash);
     if (target.empty()) target = "/";
   }
-  if (target.front() != '/') return Refuse(400, "the target is no path: it begins with '/'");
+  if (target.front() != '/') return Refuse(400, "the target is not a path: it must begin with '/'");
   target = target.substr(0, target.find('#'));
   const size_t query = target.find('?');
   const std::optional<std::string> path = Unescaped(target.substr(0, query));
@@ -238,7 +238,7 @@ void RequestReader::OnLength() {
   }
   if (lengths.empty()) return;
   const std::optional<uint64_t> length = Digits(lengths[0]);
-  if (!length.has_value()) return Refuse(400, "Content-Length is no number");
+  if (!length.has_value()) return Refuse(400, "Content-Length is not a number");
   if (*length > limits_.max_body_bytes) {
     return Refuse(413, absl::StrCat("a body has at most ", limits_.max_body_bytes, " bytes"));
   }

@@ -24,7 +24,7 @@
 namespace tandem::http {
 
 struct ReaderLimits {
-  // Request line and headers. As much may what is no body have in a chunked body: extensions of
+  // Request line and headers. The same limit holds for the framing of a chunked body: extensions of
   // chunks and trailers, all together.
   size_t max_head_bytes = size_t{16} << 10;
   size_t max_headers = 100;

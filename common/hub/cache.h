@@ -54,7 +54,7 @@ struct Snapshot {
   std::string commit;
 };
 
-// The snapshot of a name's revision, if all that is needed is in it: the file and its parts where
+// The snapshot of a name's revision, if all required files are in it: the file and its parts where
 // the name says one, which `need` says nothing of. Of optional files (those of which a
 // model may have none: generation_config.json, tokenizer_config.json) it must be known whether the
 // repository has them, for a model without its generation_config.json would end its texts

@@ -18,7 +18,7 @@ constexpr size_t kMaxFile = 255;
 
 absl::Status Bad(absl::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no name of the hub: ", what,
+      absl::StrCat("'", text, "' is not a name of the hub: ", what,
                    "; a name is OWNER/NAME, OWNER/NAME@REVISION or either with :FILE.gguf, as in "
                    "Qwen/Qwen3-0.6B@main"));
 }
@@ -32,13 +32,13 @@ bool IsWord(absl::string_view text, absl::string_view also) {
 // Of an owner or a name. Empty: it is good.
 absl::string_view ProblemOf(absl::string_view part) {
   if (part.empty()) return "owner or name is empty";
-  if (!IsWord(part, "-_.")) return "owner and name have letters, digits, '-', '_' and '.' alone";
+  if (!IsWord(part, "-_.")) return "owner and name may have only letters, digits, '-', '_' and '.'";
   if (absl::StrContains("-.", part.front()) || absl::StrContains("-.", part.back())) {
-    return "owner and name do not begin or end with '-' or '.'";
+    return "owner and name may not begin or end with '-' or '.'";
   }
   // The cache's folders separate owner and name by "--".
   if (absl::StrContains(part, "--") || absl::StrContains(part, "..")) {
-    return "owner and name have no '--' and no '..'";
+    return "owner and name may not have '--' or '..'";
   }
   return "";
 }
@@ -83,14 +83,14 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text) {
     name.file = std::string(text.substr(colon + 1));
     repository = text.substr(0, colon);
     if (!IsFile(name.file)) {
-      return Bad(text, "after ':' stands the path of a .gguf file in the repository");
+      return Bad(text, "after ':' comes the path of a .gguf file in the repository");
     }
   }
   if (const size_t at = repository.find('@'); at != absl::string_view::npos) {
     name.revision = std::string(repository.substr(at + 1));
     repository = repository.substr(0, at);
     if (!IsRevision(name.revision)) {
-      return Bad(text, "a revision is a branch, a tag or a commit, without blanks and '..'");
+      return Bad(text, "a revision is a branch, a tag or a commit, without blanks or '..'");
     }
   }
   const std::vector<absl::string_view> parts = absl::StrSplit(repository, '/');

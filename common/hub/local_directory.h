@@ -1,4 +1,4 @@
-// From what a user gives as a model to a directory.
+// Resolves what a user names as a model to a local directory or file.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,23 @@ namespace tandem::hub {
 
 struct LocalDirectoryOptions {
   Settings settings;
-  std::string puller;  // the program `tandem`, which pulls what is not there; empty: nobody does
-  // Takes what the pull says, line by line.
+  std::string puller;  // the program `tandem`, which downloads missing models; empty: no downloads
+  // Receives the output of the download, line by line.
   std::function<void(absl::string_view line)> say;
 };
 
-// What is in `value`: a path that exists stands for itself, and so does what cannot be a name of
-// the hub (an absolute path, say; whoever loads it says what is wrong with it). A name of the hub
-// stands for its snapshot in the cache. What the cache has is taken as it is: a service that starts
-// again finds the model that it had, with or without a network. Only what the cache does not have
-// is pulled.
+// `value` is a path if it exists, or if it cannot be a name of the hub (an absolute path, for
+// example; loading it reports what is wrong). A name of the hub is resolved to its snapshot in the
+// cache. A cached model is used without asking the hub, so a service that restarts finds the model
+// that it had, with or without a network. Only models that are not in the cache are downloaded.
 //
-// NOT_FOUND: neither the cache has it nor can it be pulled (no puller, or offline); says what to
-// do. UNAVAILABLE: the pull failed; says why. INVALID_ARGUMENT: as ParseHubName.
+// NOT_FOUND: not in the cache and not downloadable (no puller, or offline); says what to do.
+// UNAVAILABLE: the download failed; says why. INVALID_ARGUMENT: as ParseHubName.
 absl::StatusOr<std::string> LocalDirectory(const std::string& value, Need need,
                                            const LocalDirectoryOptions& options);
 
 // The same with this process's environment and the `tandem` beside its program. Errors begin with
-// `flag`. What happens is logged. From the main thread.
+// `flag`. Progress is logged. Call it on the main thread.
 absl::StatusOr<std::string> LocalDirectory(absl::string_view flag, const std::string& value,
                                            Need need);
 

@@ -28,7 +28,7 @@ inline constexpr int64_t kMaxIndexBytes = 64 << 20;  // of kWeightIndex
 absl::Span<const char* const> OptionalFiles(Need need);
 
 // The files that the text of a kWeightIndex names, in the order of their names, each once.
-// INVALID_ARGUMENT: it is no such index, or names what is no file of the same folder.
+// INVALID_ARGUMENT: it is no such index, or names what is not a file of the same folder.
 absl::StatusOr<std::vector<std::string>> IndexedFiles(absl::string_view text);
 
 }  // namespace tandem::hub

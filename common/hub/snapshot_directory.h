@@ -17,7 +17,7 @@ namespace tandem::hub {
 absl::StatusOr<std::string> SnapshotDirectory(const std::string& directory);
 
 // What the model in `directory` is called: OWNER/NAME if it is such a folder or a snapshot in one,
-// else the last part of the path. Empty if that is no name ("", ".", ".."). It reads no file.
+// else the last part of the path. Empty if that is not a name ("", ".", ".."). It reads no file.
 std::string ModelName(absl::string_view directory);
 
 }  // namespace tandem::hub

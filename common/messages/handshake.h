@@ -20,7 +20,7 @@ inline constexpr uint32_t kProtocolRevision = 2;
 // A draft with this feature prepares blocks for outcomes of the round under way, and wants
 // Submitted for it.
 inline constexpr char kFeatureOutcomes[] = "outcomes";
-// It takes trees of candidates (a target), or drafts them (a draft), up to Limits.max_nodes.
+// It takes trees of draft tokens (a target), or drafts them (a draft), up to Limits.max_nodes.
 inline constexpr char kFeatureTrees[] = "trees";
 // A draft's: Shape.min_confidence ends a block.
 inline constexpr char kFeatureConfidence[] = "confidence";
@@ -82,7 +82,7 @@ class TokenHashSearch {
 // `mismatch` with the first different token (or that none was found) added to its message.
 absl::Status WithFirstDifferentToken(const absl::Status& mismatch, std::optional<uint32_t> token);
 
-// 16 random hexadecimal digits; call once a process.
+// 16 random hexadecimal digits; call once per process.
 std::string NewInstanceId();
 
 // Rises with every call, and over restarts as long as the clock does not go back: microseconds

@@ -188,7 +188,7 @@ class Scan {
 
   absl::Status Broken(absl::string_view at, const Message& type, absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the bytes are no message that this service knows: at byte ", at.data() - all_.data(),
+        "the bytes are not a message that this service knows: at byte ", at.data() - all_.data(),
         " of ", all_.size(), ", in ", type.GetTypeName(), ": ", what));
   }
 

@@ -34,81 +34,85 @@ constexpr bool kAbove = true;  // the least itself is not in the range
 const RequestOption kOptions[] = {
     // clang-format off
     {"speculation.fixed", {0, kMaxDraftTokens}, "draft-tokens", "tandem.draft_tokens",
-     "candidates a round: auto (the default: --length-policy decides), or 1 to 16; 0 = the target "
-     "alone"},
+     "draft tokens per round: auto (--length-policy decides), or 1 to 16; 0 = no draft. Default: "
+     "auto"},
     {"speculation.auto", {}, "draft-tokens", "tandem.draft_tokens"},
     {"speculation.length_policy", {}, "length-policy", "tandem.length_policy",
-     "who decides the candidates of a round: auto, by measured times, or heuristic, by what was "
-     "accepted; the orchestrator's default when absent"},
+     "how auto chooses the draft tokens of a round: auto, by measured times, or heuristic, by "
+     "what was accepted. Default: the orchestrator's"},
     {"speculation.draft_nodes", {0, 64}, "draft-nodes", "tandem.draft_nodes",
-     "candidates of a tree a round, whose paths have --draft-tokens at most; 0 = a chain; rules "
-     "greedy and coupled, drafters that make trees; when absent --draft-tokens=auto chooses it"},
+     "draft tokens of a tree per round, on paths of at most --draft-tokens; 0 = a chain. Requires "
+     "rule greedy or coupled, and a drafter that makes trees. Default: chosen by "
+     "--draft-tokens=auto"},
     {"speculation.draft_min_confidence", {0, 1}, "draft-min-confidence", "tandem.draft_min_confidence",
-     "a chain ends behind the candidate at which the chance that all so far are accepted is below "
-     "it; 0 = none does; rules greedy and coupled; when absent --draft-tokens=auto chooses it"},
+     "end a chain at the draft token where the estimated chance that all so far are accepted "
+     "falls below this; 0 = never. Requires rule greedy or coupled. Default: chosen by "
+     "--draft-tokens=auto"},
     {"speculation.prepare", {0, 16}, "prepare", "tandem.prepare",
-     "outcomes of a round for which the draft prepares the next block while the target verifies; with length "
-     "policy auto at most so many, as pays; 0 = none; rules greedy and coupled, chains alone. Default: 0"},
+     "outcomes of a round for which the draft prepares the next block while the target verifies "
+     "(the maximum, with length policy auto). Requires rule greedy or coupled, and chains. "
+     "Default: 0"},
     {"speculation.drafter", {}, "drafter", "tandem.drafter",
-     "one that the drafts offer (`tandem describe` tells): model, cascade, prompt-lookup, "
-     "context-ngram, corpus-bigram, mixed, …; several, separated by commas, or auto, all of them: "
-     "then the one with the most tokens a time for each text; the orchestrator's default when "
-     "absent"},
+     "a drafter that the draft service offers (see `tandem describe`): model, cascade, "
+     "prompt-lookup, context-ngram, corpus-bigram, mixed, …; or several, separated by commas, or "
+     "auto for all of them: each text then uses the one with the highest throughput. Default: the "
+     "orchestrator's"},
     {"speculation.drafters", {}, "drafter", "tandem.drafter"},
     {"speculation.proposal", {}, "proposal", "tandem.proposal",
-     "how the drafter proposes: sampled or greedy; its default when absent"},
+     "how the drafter proposes: sampled or greedy. Default: the draft service's"},
     {"speculation.draft_temperature", {0, sampling::kMaxTemperature}, "draft-temperature",
      "tandem.draft_temperature",
-     "of the drafter; the text's own when absent"},
+     "temperature of the drafter. Default: --temperature"},
     {"speculation.rule", {}, "rule", "tandem.rule",
-     "greedy, speculative, block, coupled or lenient; when absent greedy at temperature 0, above "
-     "it coupled with --seed, else speculative"},
+     "rule of acceptance: greedy, speculative, block, coupled or lenient. Default: greedy at "
+     "temperature 0; above it coupled with --seed, else speculative"},
     {"speculation.leniency", {0, 1, kAbove}, "leniency", "tandem.leniency",
-     "with --rule=lenient: the lower, the more is accepted; not exact"},
+     "with --rule=lenient: the lower, the more is accepted. The text is not exact"},
     {"sampling.temperature", {0, sampling::kMaxTemperature}, "temperature", "temperature",
-     "0 = greedy; the model's own, or 1, when absent", &SamplingParameters::temperature},
+     "0 = greedy. Default: the model's, or 1", &SamplingParameters::temperature},
     {"sampling.top_k", {0, kWhole32}, "top-k", "top_k",
      "keep the k most likely tokens; 0 = all", &SamplingParameters::top_k},
     {"sampling.top_p", {0, 1, kAbove}, "top-p", "top_p",
      "keep the most likely tokens that make up p; 1 = all", &SamplingParameters::top_p},
     {"sampling.min_p", {0, 1}, "min-p", "min_p",
-     "keep tokens of at least this share of the largest probability; 0 = all",
+     "keep tokens with at least this share of the largest probability; 0 = all",
      &SamplingParameters::min_p},
     {"sampling.repetition_penalty", {0, sampling::kMaxRepetitionPenalty, kAbove},
      "repetition-penalty", "repetition_penalty",
-     "of tokens of prompt and output; 1 = off", &SamplingParameters::repetition_penalty},
+     "penalty on tokens of the prompt and the output; 1 = off",
+     &SamplingParameters::repetition_penalty},
     {"sampling.presence_penalty", {-kPenalty, kPenalty}, "presence-penalty", "presence_penalty",
-     "of tokens of the output; 0 = off", &SamplingParameters::presence_penalty},
+     "penalty on tokens of the output; 0 = off", &SamplingParameters::presence_penalty},
     {"sampling.frequency_penalty", {-kPenalty, kPenalty}, "frequency-penalty", "frequency_penalty",
-     "the same, times how often the token came", &SamplingParameters::frequency_penalty},
+     "the same, times the number of occurrences", &SamplingParameters::frequency_penalty},
     {"sampling.logit_bias", {}, "logit-bias", "logit_bias",
      "ID:BIAS[,ID:BIAS...]: added to the token's logit, -100 to 100; may be repeated"},
     {"sampling.banned_token_ids", {0, kListed}, "banned-tokens", "tandem.banned_token_ids",
-     "ID[,ID...]: tokens that must not come; may be repeated", &SamplingParameters::banned},
+     "ID[,ID...]: tokens that are never generated; may be repeated", &SamplingParameters::banned},
     {"sampling.allowed_token_ids", {0, kListed}, "allowed-tokens", "allowed_token_ids",
-     "ID[,ID...]: no others may come; may be repeated", &SamplingParameters::allowed},
+     "ID[,ID...]: the only tokens that may be generated; may be repeated",
+     &SamplingParameters::allowed},
     {"sampling.min_tokens", {0, kWhole32}, "min-tokens", "min_tokens",
-     "output tokens before the text may end; 0 = none", &SamplingParameters::min_tokens},
+     "minimum number of output tokens", &SamplingParameters::min_tokens},
     {"seed", {0, 0x1p64}, "seed", "seed",
-     "of all randomness; drawn when absent"},
+     "seed of all randomness. Default: random"},
     {"max_tokens", {0, kWhole32}, "max-tokens", "max_tokens"},
     {"stop.strings", {}, "stop", "stop"},
     {"stop.token_ids", {0, 64}, "stop-token", "stop_token_ids",
      "ID[,ID...]: tokens that end the text; may be repeated"},
     {"stop.ignore_eos", {}, "ignore-eos", "ignore_eos",
-     "the model's own end-of-text tokens do not end the text"},
+     "do not end the text at the model's end-of-text tokens"},
     {"samples", {0, kMaxRequestSamples}, "samples", "n"},
     {"first_sample", {0, kSampleIndices - 1}, "first-sample", "tandem.first_sample",
-     "index of the first sample: its noise under the seed"},
+     "index of the first sample, which selects its noise under the seed"},
     {"logprobs.top", {0, sampling::kMaxTopLogprobs}, "logprobs", "logprobs"},
     {"output_prefix_ids", {0, 1 << 20}, "output-prefix-ids", "tandem.output_prefix_ids",
-     "ID[,ID...]: resume after this output; it is not sent again, and counts towards --max-tokens; "
-     "give the --seed of before"},
+     "ID[,ID...]: resume after this output, which is not sent again and counts towards "
+     "--max-tokens; use the same --seed"},
     {"cache_scope", {0, 64}, "cache-scope", "tandem.cache_scope",
-     "texts of one scope that begin alike share what the target computed of their beginning; at "
-     "most 64 bytes"},
+     "requests of one scope share the KV cache of common prefixes; at most 64 bytes"},
     {"priority", {0, 10}, "priority", "tandem.priority",
-     "0 = normal; the higher, the sooner admitted and served"},
+     "0 = normal; requests of a higher priority are admitted and served first"},
     {"text_runs", {}, "", "tandem.text_runs"},
     {"user", {0, 256}, "", "user"},
     // clang-format on
@@ -273,7 +277,7 @@ const FieldDescriptor& RequestOption::field() const {
   for (absl::string_view name : absl::StrSplit(path, '.')) {
     if (field != nullptr) message = field->message_type();
     field = message->FindFieldByName(std::string(name));
-    TANDEM_CHECK(field != nullptr) << path << " is no field of GenerateRequest";
+    TANDEM_CHECK(field != nullptr) << path << " is not a field of GenerateRequest";
   }
   return *field;
 }
@@ -385,7 +389,7 @@ std::string RangeProblem(const RequestOption& option, double value) {
     case OptionType::kChoice: {
       const int count = option.field().enum_type()->value_count();
       if (value >= 0 && value < count) return "";
-      return absl::StrCat("is ", value, ", which is not known; it must be 0 to ", count - 1);
+      return absl::StrCat("is ", value, ", which is unknown; it must be 0 to ", count - 1);
     }
     default:
       if (option.range.Contains(value)) return "";

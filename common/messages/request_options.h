@@ -65,7 +65,7 @@ const RequestOption& OptionAt(absl::string_view path);
 using OptionValue = std::variant<bool, uint64_t, double, std::string, std::vector<uint32_t>>;
 void SetOption(const RequestOption& option, const OptionValue& value, v1::GenerateRequest& request);
 
-// Nullopt: it is not there, or is no number.
+// Nullopt: it is not there, or is not a number.
 std::optional<double> NumberIn(const RequestOption& option, const v1::GenerateRequest& request);
 
 // INVALID_ARGUMENT: the first option of `message` that is out of its range, or of no known value:

@@ -25,7 +25,7 @@ sampling::LogprobOptions FromWire(const v1::LogprobOptions& options);
 v1::LogprobOptions ToWire(const sampling::LogprobOptions& options);
 
 v1::Rule ToWire(acceptance::Rule rule);
-// Nullopt: RULE_UNSPECIFIED, or a rule that is not known.
+// Nullopt: RULE_UNSPECIFIED, or an unknown rule.
 std::optional<acceptance::Rule> FromWire(v1::Rule rule);
 
 }  // namespace tandem::messages

@@ -1,6 +1,6 @@
 // Whether this process finds the memory and the threads that it is about to use. Where it does not,
 // libraries abort in the middle of something: better one error at the start that says what is
-// needed and what there is.
+// required and what there is.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ namespace tandem::random {
 // What a number is drawn for. The values are part of the contract: changing one changes every text
 // that a seed gives.
 enum class Purpose : uint8_t {
-  kDraft = 1,      // a drafter draws a candidate
-  kAccept = 2,     // the orchestrator tests a candidate
+  kDraft = 1,      // a drafter draws a draft token
+  kAccept = 2,     // the orchestrator tests a draft token
   kRecovered = 3,  // the target draws what follows a rejection
   kBonus = 4,      // the target draws what follows a block that stood whole
   kPlain = 5,      // one number a token: plain decoding (and the coupled rule)
@@ -50,7 +50,7 @@ void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
                    absl::Span<const uint32_t> tokens, absl::Span<double> numbers);
 
 // The seed that a draft gets. Never the request's own: a draft that knew the target's numbers could
-// make candidates that depend on them, and the output would no longer follow p.
+// make draft tokens that depend on them, and the output would no longer follow p.
 uint64_t DeriveDraftSeed(uint64_t seed);
 
 }  // namespace tandem::random

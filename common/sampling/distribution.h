@@ -38,7 +38,7 @@ struct Distribution {
 // probability is below 1e-304 of it. A NaN or +infinity among the logits that count, or no finite
 // one, is a model failure: the result is then empty (ids and probabilities of size 0), at every
 // temperature, and the caller answers INTERNAL. top-k and top-p rank by logit.
-// `history`: the tokens before this one, candidates included, for what looks back
+// `history`: the tokens before this one, draft tokens included, for what looks back
 // (SamplingParameters::looks_back).
 Distribution MakeDistribution(absl::Span<const float> logits, uint32_t vocabulary_size,
                               const SamplingParameters& parameters, const TokenHistory& history);

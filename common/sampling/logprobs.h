@@ -16,7 +16,7 @@ namespace tandem::sampling {
 inline constexpr uint32_t kMaxTopLogprobs = 20;
 
 struct LogprobOptions {
-  uint32_t top = 0;        // alternatives a token, 0 to kMaxTopLogprobs
+  uint32_t top = 0;        // alternatives per token, 0 to kMaxTopLogprobs
   bool processed = false;  // of p; else of the model itself: all logits, temperature 1
 
   bool operator==(const LogprobOptions&) const = default;
@@ -32,7 +32,7 @@ struct TokenLogprob {
 // What a client is told about the distribution that follows one node of a block, or one token of a
 // prompt.
 struct NodeLogprobs {
-  std::optional<float> candidate;   // of the candidate (the prompt's token) that follows the node
+  std::optional<float> candidate;   // of the draft token (the prompt's token) that follows the node
   std::optional<float> next_token;  // of what follows if the block ends there
   std::vector<TokenLogprob> top;    // most likely first
 };

@@ -98,7 +98,7 @@ absl::Status ValidateFor(const SparseDistribution& q, uint32_t candidate,
   }
   if (!std::binary_search(sorted.begin(), sorted.end(), candidate)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("q gives its own candidate ", candidate, " the probability 0"));
+        absl::StrCat("q gives its own draft token ", candidate, " the probability 0"));
   }
   return absl::OkStatus();
 }

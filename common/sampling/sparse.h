@@ -31,9 +31,9 @@ SparseDistribution Sparsify(const Distribution& q, int max_entries);
 // Draws from exactly the integer weights. u in [0, 1).
 uint32_t Draw(const SparseDistribution& q, double u);
 
-// What a receiver checks before it trusts q for its candidate: as many weights as ids, 1 to
+// What a receiver checks before it trusts q for its draft token: as many weights as ids, 1 to
 // kMaxSparseEntries of them, ids distinct and below vocabulary_size, weights 1 to 65535,
-// q(candidate) > 0. INVALID_ARGUMENT says which of these fails.
+// q(draft token) > 0. INVALID_ARGUMENT says which of these fails.
 absl::Status ValidateFor(const SparseDistribution& q, uint32_t candidate, uint32_t vocabulary_size);
 
 }  // namespace tandem::sampling

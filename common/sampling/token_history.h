@@ -1,7 +1,7 @@
 // The tokens of one sequence, as penalties and minimum tokens need them: which came, and how often.
 //
-// A block's candidates are appended one by one while its rows are judged, and taken back after it:
-// a count never outlives the token that it counts.
+// A block's draft tokens are appended one by one while its rows are judged, and taken back after
+// it: a count never outlives the token that it counts.
 //
 // Thread safety: none of its own; one sequence.
 #pragma once

@@ -48,7 +48,8 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
     tokens.emplace_back(line);
   }
   if (tokens.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(kFile, " ", path, ": has no token; one a line"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(kFile, " ", path, ": has no token; one per line is required"));
   }
   return tokens;
 }
@@ -128,7 +129,7 @@ absl::Status BearerTokens::Check(absl::Span<const absl::string_view> values) {
     }
   }
   if (equal != 0) return absl::OkStatus();
-  return absl::UnauthenticatedError("the token in 'authorization' is not known here");
+  return absl::UnauthenticatedError("unknown token in 'authorization'");
 }
 
 absl::StatusOr<std::shared_ptr<ClientToken>> ClientToken::Load(const std::string& path) {

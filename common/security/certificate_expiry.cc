@@ -45,10 +45,10 @@ void CertificateExpiry::Look(absl::Time now) {
     line.Add("file", file).Add("valid_until", Text(known.until));
     if (expired) {
       TANDEM_LOG(kError) << line.Add(
-          "hint", "nobody trusts it any more: replace the file; a restart is not needed");
+          "hint", "it is no longer trusted: replace the file; a restart is not required");
     } else {
       TANDEM_LOG(kWarning) << line.Add("days_left", absl::ToInt64Hours(known.until - now) / 24)
-                                  .Add("hint", "replace the file; a restart is not needed");
+                                  .Add("hint", "replace the file; a restart is not required");
     }
   }
 }

@@ -1,9 +1,9 @@
-// Says until when a process's certificates are good: in its log before it is too late, and on
+// Reports when a process's certificates expire: in its log, with a warning in time, and on
 // /metrics.
 //
 //   tandem:tls_certificate_expiry_timestamp_seconds{file="/certs/target.pem"}  seconds since 1970
 //
-// What is in force counts, not what lies on the disk. New files that were refused change nothing.
+// It reports the certificates in force, not those on disk. Refused new files change nothing.
 #pragma once
 
 #include <map>
@@ -17,21 +17,21 @@ namespace tandem::security {
 // Thread-safe.
 class CertificateExpiry {
  public:
-  // The one of this process. It looks at itself every now and then, and is never destroyed.
+  // The instance of this process. It checks periodically, and is never destroyed.
   static CertificateExpiry& Get();
 
-  // For tests: nobody looks but the caller.
+  // For tests: only the caller checks.
   CertificateExpiry() = default;
 
-  // What is in force from `file` is good until `until`. A certificate and those between it and its
-  // authority are good until the first of them expires, authorities until the last one does.
+  // What is in force from `file` expires at `until`: for a certificate and its intermediate
+  // certificates the first expiry, for authorities the last one.
   void Set(const std::string& file, absl::Time until) TANDEM_EXCLUDES(mutex_);
 
-  // Logs what is due, each once a day: `certificate_expires` (a warning) when less than 7 days are
-  // left, and `certificate_expired` (an error), from that moment on.
+  // Logs, once per day for each file, `certificate_expires` (a warning) when less than 7 days are
+  // left, and `certificate_expired` (an error) after the expiry.
   void Look(absl::Time now) TANDEM_EXCLUDES(mutex_);
 
-  // "FILE expired at TIME", with commas between; empty when all are good.
+  // "FILE expired at TIME", separated by commas; empty when all are valid.
   std::string Expired(absl::Time now) const TANDEM_EXCLUDES(mutex_);
 
   // In Prometheus' text format; empty without a certificate.

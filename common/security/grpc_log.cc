@@ -60,7 +60,8 @@ absl::string_view Between(absl::string_view text, absl::string_view begin, absl:
 
 // A channel's line is "subchannel 0x… {address=ipv4:…, args={…}}: connect failed (UNKNOWN:… {…}),
 // backing off …"; a server's is the reason alone.
-// `expired`: what of our own is; the other side may have refused it, and does not always say so.
+// `expired`: which of our certificates are; the other side may have refused it, and does not always
+// say so.
 base::LogFields HandshakeLine(absl::string_view message, const std::string& expired) {
   base::LogFields line("handshake_failed");
   const absl::string_view reason = Between(message, "connect failed (", " {");

@@ -6,8 +6,8 @@
 
 namespace tandem::security {
 
-// `reason`: a message with gRPC's reason in it, from either side. Empty when the reason is not
-// known here. Pure.
+// `reason`: a message with gRPC's reason in it, from either side. Empty when the reason is
+// unknown. Pure.
 absl::string_view HandshakeHint(absl::string_view reason);
 
 }  // namespace tandem::security

@@ -1,5 +1,5 @@
-// One thread a process that looks at things now and then: at files that may have been replaced, at
-// times that may have come.
+// One thread per process that looks at things now and then: at files that may have been replaced,
+// at times that may have come.
 #pragma once
 
 #include <functional>

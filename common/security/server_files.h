@@ -1,9 +1,9 @@
-// What a port's handshakes are made with: files that may be replaced while the process runs.
+// The certificate files of a port, which may be replaced while the process runs.
 //
-// The files are looked at with each new connection, and now and then without one, so that the log
-// and the metrics tell what is in force. Right files are in force from then on. Wrong ones (a key
-// of another certificate, an expired certificate, half a file) are logged once, and what was in
-// force stays.
+// The files are checked with each new connection, and periodically without one, so that the log
+// and the metrics show what is in force. Valid files take effect immediately. Invalid ones (the key
+// of another certificate, an expired certificate, half a file) are logged once, and the previous
+// ones stay in force.
 #pragma once
 
 #include <memory>
@@ -19,23 +19,23 @@ namespace tandem::security {
 
 // All in PEM.
 struct ServerIdentity {
-  std::string certificate;  // with those between it and its authority
+  std::string certificate;  // with its intermediate certificates
   std::string key;
-  std::string authorities;  // of clients; empty: no client is asked for a certificate
+  std::string authorities;  // of clients; empty: client certificates are not requested
 };
 
 // Thread-safe.
 class ServerFiles {
  public:
-  // One a port and process. It is never destroyed: a server's connector may outlive both the server
-  // and its credentials for a moment. `options` are enabled() and valid. Errors as ReadIdentity and
-  // ReadAuthorities.
+  // One per port and process. It is never destroyed: a server's connector may outlive both the
+  // server and its credentials for a moment. `options` are enabled() and valid. Errors as
+  // ReadIdentity and ReadAuthorities.
   static absl::StatusOr<ServerFiles*> Keep(const TlsServerOptions& options);
 
-  // Whether Keep would take them now: for a process that opens its port later. Errors as Keep's.
+  // Whether Keep would succeed now, for a process that opens its port later. Errors as Keep's.
   static absl::Status Check(const TlsServerOptions& options);
 
-  // Looks at the files, and returns what is in force: the same object until they are replaced.
+  // Checks the files and returns what is in force: the same object until they are replaced.
   std::shared_ptr<const ServerIdentity> Current() TANDEM_EXCLUDES(mutex_);
 
  private:

@@ -1,9 +1,9 @@
-// The one thread of a service: it alone computes, and it alone touches streams and sequences.
+// The single thread of a service that computes and that owns streams and sequences.
 //
 //   gRPC's threads ──▶ EventQueue ──▶ RunOnce: take in ──▶ Compute ──▶ sinks
 //
-// Taking events in, the life of streams, draining and the end are here. What a request is, what a
-// stream holds and what is computed is the service's: it derives from Executor.
+// This class handles events, the life of streams, draining and shutdown. The service derives from
+// it and defines requests, the state of a stream and the computation.
 #pragma once
 
 #include <atomic>
@@ -31,10 +31,10 @@ struct ExecutorOptions {
   const concurrency::Clock* clock = nullptr;  // not owned
   size_t max_waiting = 0;                     // as EventQueue's, like the next one
   std::string too_many;
-  std::string shut_down;  // what clients are told when the service ends their streams
+  std::string shut_down;  // message to clients when the service ends their streams
 };
 
-// `StreamT`: derives from BaseStream. `RequestT`: what a session makes of a message.
+// `StreamT`: derives from BaseStream. `RequestT`: a decoded message of a session.
 template <typename StreamT, typename RequestT>
 class Executor {
  public:
@@ -43,7 +43,7 @@ class Executor {
   using Request = RequestT;
   using Event = StreamEvent<Reply, Request>;
 
-  // Makes no thread: its owner calls Run on one, and a test RunOnce.
+  // Creates no thread: its owner calls Run on one, and a test calls RunOnce.
   explicit Executor(ExecutorOptions options)
       : clock_(*options.clock),
         meter_(clock_),
@@ -57,7 +57,7 @@ class Executor {
   const concurrency::Clock& clock() const { return clock_; }
   EventQueue<Event>& queue() { return queue_; }
   StreamId NewStreamId() { return StreamId{++last_stream_}; }
-  // Nothing new is let in from now on.
+  // Admits nothing new from now on.
   void Drain() {
     draining_ = true;
     queue_.Push(DrainBegins());
@@ -65,15 +65,15 @@ class Executor {
   bool draining() const { return draining_; }
   // Every stream ends with UNAVAILABLE.
   void End() { queue_.Push(AllEnd()); }
-  void Stop() { queue_.Close(); }  // Run returns when all that was queued is done
+  void Stop() { queue_.Close(); }  // Run returns when all queued work is done
   size_t active_sequences() const { return active_sequences_; }
-  // Not OK: what it computes with is lost. Its streams have ended with UNAVAILABLE, as each one
-  // does that comes, and the process should end.
+  // Not OK: the device is lost. Its streams have ended with UNAVAILABLE, as every new one does,
+  // and the process should exit.
   absl::Status failure() const TANDEM_EXCLUDES(failure_mutex_) {
     concurrency::MutexLock lock(failure_mutex_);
     return failure_;
   }
-  // How long it has been computing without a pause; 0: it waits.
+  // How long it has been computing without a pause; 0: it is idle.
   absl::Duration busy_for() const { return meter_.working_for(); }
 
   // The service's thread.
@@ -88,10 +88,10 @@ class Executor {
       if (event->has_value()) HandleEvent(**std::move(event));
     }
   }
-  // Takes in what is queued, then computes. False: there was nothing to do, or what waits is held
-  // up for a moment.
+  // Handles queued events, then computes. False: there was nothing to do, or waiting work is
+  // delayed briefly.
   bool RunOnce() {
-    // Not without an end, so that passes go on however fast messages come.
+    // Bounded, so that passes continue however fast messages arrive.
     size_t taken = 0;
     for (; taken < kMaxTakenIn; ++taken) {
       std::optional<Event> event = queue_.TryPop();
@@ -104,20 +104,20 @@ class Executor {
  protected:
   // ---- what a service does; the service's thread alone calls ----
 
-  // An event is about to be taken in.
+  // Called before an event is handled.
   virtual void Wakes() {}
   // Its sink is open. The service may end it at once.
   virtual void Began(Stream& /*stream*/) {}
-  // It looks itself whether the request's stream is still there.
+  // The service checks whether the request's stream still exists.
   virtual void Handle(Request request) = 0;
-  // The stream ends after this call: nothing of it is answered any more, and all that it holds is
-  // freed, unless it is kept for a client that may return.
+  // The stream ends after this call: no more answers, and its state is freed unless it is kept for
+  // a client that may return.
   virtual void Free(Stream& stream, bool may_return) = 0;
-  // One pass at most, and all that is due without one. False: there was nothing to compute.
+  // At most one pass, and everything that is due without one. False: nothing to compute.
   virtual bool Compute() = 0;
-  // When there is something to do though no event comes; infinite: never.
+  // When there is work without an event; infinite: never.
   virtual concurrency::Instant WakesAt() const { return concurrency::Instant::InfiniteFuture(); }
-  // No event comes any more. False: what was held up is now to be computed.
+  // No more events. False: delayed work is to be computed now.
   virtual bool IsDone() { return true; }
 
   // ---- what a service uses ----
@@ -133,7 +133,7 @@ class Executor {
     Free(streams_.At(id), may_return);
     streams_.End(id, status);
   }
-  // Ends all streams, and those that come: their clients go on elsewhere at once. Once.
+  // Ends all streams, and new ones, so that their clients continue elsewhere. Call once.
   void GiveUp(const absl::Status& why) TANDEM_EXCLUDES(failure_mutex_) {
     {
       concurrency::MutexLock lock(failure_mutex_);

@@ -1,10 +1,10 @@
-// A drafted block: the candidates that a draft proposes and the target judges. It is one value from
-// the drafter to the verdict. The draft service makes it, the orchestrator hands it on, and the
-// target service keeps it with its Step. Its codec (candidate_tree_codec.h) is beside it.
+// A drafted block: the draft tokens that a draft proposes and the target judges. It is one value
+// from the drafter to the verdict. The draft service makes it, the orchestrator hands it on, and
+// the target service keeps it with its Step. Its codec (candidate_tree_codec.h) is beside it.
 //
-// The candidates are the nodes of a tree. Node 0 is the root, the last committed token. Token i is
-// node i + 1. A chain is the tree in which each token follows the one before. It has no `parents`,
-// so the common case allocates nothing for its shape.
+// The draft tokens are the nodes of a tree. Node 0 is the root, the last committed token. Token i
+// is node i + 1. A chain is the tree in which each token follows the one before. It has no
+// `parents`, so the common case allocates nothing for its shape.
 //
 // No message of the wire and nothing of gRPC is in here: what computes a model may include it.
 //
@@ -20,10 +20,10 @@
 
 namespace tandem::speculation {
 
-// Candidates of a tree, under every service's own limit.
+// Draft tokens of a tree, under every service's own limit.
 inline constexpr uint32_t kMaxTreeNodes = 64;
 
-// Without tokens it is no block: there was nothing to propose, or a round is plain decoding.
+// Without tokens it is not a block: there was nothing to propose, or a round is plain decoding.
 struct CandidateTree {
   base::BlockId id{};            // unique within a sequence, given by the draft service; 0 = none
   std::vector<uint32_t> tokens;  // ids; from a peer any ids
@@ -46,7 +46,7 @@ struct CandidateTree {
     return true;
   }
 
-  // False: `parents` is no tree's. There is one for each token, and it comes before the token.
+  // False: `parents` is not a tree's. There is one for each token, and it comes before the token.
   bool has_valid_parents() const {
     if (parents.empty()) return true;
     if (parents.size() != tokens.size()) return false;

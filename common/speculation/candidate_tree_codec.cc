@@ -54,24 +54,24 @@ CandidateTree FromWire(const internal::v1::Step& step) { return Read(step, step.
 std::optional<messages::Refusal> CheckCandidateTree(const CandidateTree& tree) {
   if (!tree.parents.empty() && tree.parents.size() != tree.size()) {
     return messages::Invalid(
-        "parents", absl::StrCat("they are no tree's: send one for each of the ", tree.size(),
-                                " candidates, or none; there are ", tree.parents.size()));
+        "parents", absl::StrCat("they do not form a tree: send one for each of the ", tree.size(),
+                                " draft tokens, or none; there are ", tree.parents.size()));
   }
   for (size_t i = 0; i < tree.parents.size(); ++i) {
     if (tree.parents[i] <= i) continue;
     return messages::Invalid(absl::StrCat("parents[", i, "]"),
                              absl::StrCat("node ", tree.parents[i],
-                                          " does not come before its candidate, which is node ",
-                                          i + 1, ": they are no tree's; send 0 to ", i));
+                                          " does not come before its draft token, which is node ",
+                                          i + 1, ": they do not form a tree; send 0 to ", i));
   }
   if (!tree.has_valid_q_count()) {
     return messages::Invalid("q", absl::StrCat(tree.q.size(), " distributions for ", tree.size(),
-                                               " candidates: send one each, or none"));
+                                               " draft tokens: send one each, or none"));
   }
   if (tree.is_chain()) return std::nullopt;
   if (!tree.q.empty()) {
     return messages::Invalid(
-        "q", "a tree has none: its candidates are one-hot, under rules greedy and coupled alone");
+        "q", "a tree has none: its draft tokens are one-hot, under rules greedy and coupled only");
   }
   if (const size_t equal = tree.EqualSibling(); equal < tree.size()) {
     return messages::Invalid(

@@ -1,5 +1,5 @@
 // Candidate trees to and from the wire: Block (draft.proto), and the block of a Step
-// (target.proto). Both messages have the same fields for it; a Step calls the tokens candidates.
+// (target.proto). Both messages have the same fields for it; a Step calls the tokens `candidates`.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -14,7 +14,7 @@
 namespace tandem::speculation {
 
 // Sets the tree's fields of a message that has none of them yet. A chain is sent without parents.
-// Of a tree without tokens a Step gets nothing at all, and a Block gets the id.
+// A tree without tokens: a Step gets nothing at all, and a Block gets the id.
 void ToWire(const CandidateTree& tree, internal::v1::Block& block);
 void ToWire(const CandidateTree& tree, internal::v1::Step& step);
 

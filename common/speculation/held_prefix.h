@@ -1,5 +1,5 @@
 // The tokens that a receiver holds of a sequence, and how a Prefix message (tokens.proto) is
-// matched against them. Target and draft keep one a sequence.
+// matched against them. Target and draft keep one per sequence.
 //
 // Thread safety: one thread at a time.
 #pragma once

@@ -16,7 +16,7 @@ static_assert(static_cast<int>(Proposal::kDefault) == v1::PROPOSAL_UNSPECIFIED &
 
 inline v1::Proposal ToWire(Proposal proposal) { return static_cast<v1::Proposal>(proposal); }
 
-// Absent: a value that is not known.
+// Nullopt: an unknown value.
 inline std::optional<Proposal> FromWire(v1::Proposal proposal) {
   if (!v1::Proposal_IsValid(proposal)) return std::nullopt;
   return static_cast<Proposal>(proposal);

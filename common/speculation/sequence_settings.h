@@ -31,7 +31,7 @@ struct SequenceSettings {
   // Prefixes are shared within a scope; at most 64 bytes. Empty: with nobody.
   std::string cache_scope;
   std::optional<sampling::LogprobOptions> logprobs;  // absent: none are wanted; never for a draft
-  // Candidates of the trees that come, under a rule that has trees (acceptance/tree.h); 0: chains
+  // Draft tokens of the trees that come, under a rule that has trees (acceptance/tree.h); 0: chains
   // alone. At most kMaxTreeNodes (candidate_tree.h).
   uint32_t max_nodes = 0;
 };

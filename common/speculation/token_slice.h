@@ -1,5 +1,5 @@
-// Tokens in a row, not changed any more: either a part of a text that many hold together (a prompt
-// of 100,000 tokens, say, of which all samples of a request tell their peers), or a few of its own.
+// Consecutive immutable tokens: either a part of a shared text (for example a prompt of 100,000
+// tokens that all samples of a request send to their peers), or a few tokens that it owns.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tandem::speculation {
 
-// A plain value. A copy of a part copies no token.
+// A value type. Copying a part of a shared text copies no tokens.
 class TokenSlice {
  public:
   using Text = std::shared_ptr<const std::vector<uint32_t>>;
@@ -21,17 +21,17 @@ class TokenSlice {
   using const_iterator = const uint32_t*;
 
   TokenSlice() = default;
-  // Of its own.
+  // Owned tokens.
   TokenSlice(absl::Span<const uint32_t> tokens)  // NOLINT(google-explicit-constructor)
       : own_(tokens.begin(), tokens.end()) {}
   TokenSlice(std::vector<uint32_t> tokens)  // NOLINT(google-explicit-constructor)
       : own_(std::move(tokens)) {}
   TokenSlice(std::initializer_list<uint32_t> tokens) : own_(tokens) {}
-  // A part of `text`, which it keeps: `size` tokens from `begin` on. `begin + size` is within it.
+  // Part of `text`, which it keeps alive: `size` tokens from `begin`. `begin + size` is within it.
   TokenSlice(Text text, size_t begin, size_t size)
       : text_(std::move(text)), part_(text_->data() + begin, size) {}
 
-  // Whether others may hold its tokens, too: it costs no memory of its own.
+  // Whether its tokens are shared, so that it costs no memory of its own.
   bool shared() const { return text_ != nullptr; }
 
   size_t size() const { return span().size(); }

@@ -9,7 +9,7 @@ namespace tandem::telemetry {
 //   └ round                           orchestrator  one round of a sample
 //     ├ draft.propose                 orchestrator  the wait for a block
 //     │ └ draft_service.propose       draft         from the Advance's arrival to its block
-//     └ verify                        orchestrator  the wait for a verdict; one a Step
+//     └ verify                        orchestrator  the wait for a verdict; one per Step
 //       └ target.step                 target        from the Step's arrival to its verdict
 //   target.pass                       target        one pass of the device; a trace of its own
 //
@@ -30,15 +30,16 @@ inline constexpr char kSampleIndex[] = "tandem.sample_index";
 inline constexpr char kRound[] = "tandem.round";                 // number within the sample, from 0
 inline constexpr char kRule[] = "tandem.rule";                   // greedy, speculative, ...
 inline constexpr char kCommitted[] = "tandem.committed";         // tokens before the round
-inline constexpr char kMaxTokens[] = "tandem.max_draft_tokens";  // candidates that were asked for
-inline constexpr char kDrafted[] = "tandem.draft_tokens";        // candidates that came
+inline constexpr char kMaxTokens[] = "tandem.max_draft_tokens";  // draft tokens that were asked for
+inline constexpr char kDrafted[] = "tandem.draft_tokens";        // draft tokens that came
 inline constexpr char kDraftDepth[] = "tandem.draft_depth";      // of a tree: on its longest path
 inline constexpr char kNode[] = "tandem.node";                   // of a tree: the last accepted
 inline constexpr char kCachedTokens[] = "tandem.cached_tokens";  // of other sequences of the scope
 inline constexpr char kAccepted[] = "tandem.accepted_tokens";    // of these
 inline constexpr char kTokens[] = "tandem.tokens";               // that the text got
 inline constexpr char kCause[] = "tandem.plain_cause";           // why there was no draft
-inline constexpr char kLengthChosen[] = "tandem.length.chosen";  // candidates, by the length policy
+inline constexpr char kLengthChosen[] =
+    "tandem.length.chosen";  // draft tokens, by the length policy
 inline constexpr char kLengthZero[] = "tandem.length.zero_cause";  // why it chose 0
 inline constexpr char kLengthAlpha[] = "tandem.length.alpha";      // its estimates
 inline constexpr char kLengthDraftToken[] = "tandem.length.draft_token_us";
@@ -68,7 +69,7 @@ inline constexpr char kFinish[] = "tandem.finish_reason";
 inline constexpr char kSamples[] = "tandem.samples";  // texts of the request
 
 // Attributes by OpenTelemetry's semantic conventions: those of version 1.45, and of gen_ai. They
-// stand beside ours. No text of a prompt, of an output or of a stop string is an attribute.
+// stand beside our names. No text of a prompt, of an output or of a stop string is an attribute.
 inline constexpr char kErrorType[] = "error.type";  // on every span that failed
 inline constexpr char kServerAddress[] = "server.address";
 inline constexpr char kServerPort[] = "server.port";

@@ -64,7 +64,7 @@ class BatchProcessor final : public opentelemetry::sdk::trace::SpanProcessor {
   const concurrency::SteadyClock clock_;
   concurrency::Mutex mutex_;
   concurrency::CondVar work_;      // for the thread
-  concurrency::CondVar progress_;  // for who flushes and who ends it
+  concurrency::CondVar progress_;  // for callers that flush or end it
   std::deque<std::unique_ptr<opentelemetry::sdk::trace::Recordable>> waiting_
       TANDEM_GUARDED_BY(mutex_);
   uint64_t ended_ TANDEM_GUARDED_BY(mutex_) = 0;   // spans that ever waited

@@ -1,4 +1,4 @@
-// alpha, the chance that a candidate is accepted, estimated from counts (Leviathan et al. 2023,
+// alpha, the chance that a draft token is accepted, estimated from counts (Leviathan et al. 2023,
 // arXiv 2211.17192).
 //
 // Thread safety: pure functions.
@@ -9,9 +9,9 @@
 namespace tandem::theory {
 
 // The maximum likelihood estimate of alpha: accepted / (accepted + rounds that ended by a
-// rejection). A round tests candidates until one is rejected or all stand, so these are all the
-// tests that there were. accepted / drafted is not alpha: it counts candidates that no test saw. 0
-// where nothing was tested.
+// rejection). A round tests draft tokens until one is rejected or all stand, so these are all the
+// tests that there were. accepted / drafted is not alpha: it counts draft tokens that no test saw.
+// 0 where nothing was tested.
 double EstimateAlpha(uint64_t accepted, uint64_t rejected_rounds);
 
 }  // namespace tandem::theory

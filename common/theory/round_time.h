@@ -41,15 +41,15 @@ class PassTime {
 // A round of a system whose parts are measured, all in microseconds.
 struct RoundTimes {
   PassTime verify;
-  double draft_us = 0;       // a candidate
+  double draft_us = 0;       // a draft token
   double round_trip_us = 0;  // between orchestrator and draft, a round with a draft
 };
 
 // K draft + round trip + verify(K + 1); verify(1) for K = 0, where nobody asks a draft.
 double RoundMicroseconds(const RoundTimes& times, int candidates);
 
-// The speed of rounds with K candidates, as a factor on that of the target alone:
-//   tokens a round / RoundMicroseconds(K) * verify(1).
+// The speed of rounds with K draft tokens, as a factor on that of the target alone:
+//   tokens per round / RoundMicroseconds(K) * verify(1).
 // `tokens_per_round`: measured, or ExpectedTokens(alpha, K).
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round);
 

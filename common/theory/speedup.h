@@ -1,16 +1,16 @@
-// What speculative decoding wins in theory, if every candidate is accepted with the same
+// What speculative decoding wins in theory, if every draft token is accepted with the same
 // probability.
 //
 // Source: Leviathan, Kalman, Matias, "Fast inference from transformers via speculative decoding",
 // ICML 2023 (arXiv 2211.17192), section 3. The letters are the paper's:
-//   alpha  chance that a candidate is accepted, given that all before it were; 0 to 1
-//   gamma  candidates a round; 0 = the target alone
+//   alpha  chance that a draft token is accepted, given that all before it were; 0 to 1
+//   gamma  draft tokens per round; 0 = the target alone
 //   c      time of one step of the draft, of the target's as 1; at least 0
 //   c_hat  the same for arithmetic operations
 //
-// Assumptions, all of them the paper's: acceptance is independent from candidate to candidate with
-// one alpha; a target pass takes the same time for gamma + 1 rows as for one; the text is long.
-// round_time.h has passes whose time follows their rows.
+// Assumptions, all of them the paper's: acceptance is independent from draft token to draft token
+// with one alpha; a target pass takes the same time for gamma + 1 rows as for one; the text is
+// long. round_time.h has passes whose time follows their rows.
 //
 // Thread safety: pure functions. Arguments outside their ranges are a CHECK.
 #pragma once
@@ -18,7 +18,7 @@
 namespace tandem::theory {
 
 // Tokens that a round gives: (1 - alpha^(gamma+1)) / (1 - alpha), equation 1; gamma + 1 where alpha
-// is 1. A gamma that is no whole number (a mean over rounds) is allowed, and approximate.
+// is 1. A gamma that is not a whole number (a mean over rounds) is allowed, and approximate.
 double ExpectedTokens(double alpha, double gamma);
 
 // How many times as fast as the target alone, theorem 3.8:
@@ -37,7 +37,7 @@ double MinBestSpeedup(double alpha, double c);
 double OperationsFactor(double alpha, int gamma, double c_hat);
 
 // How many times fewer bytes are read for a token (section 3.4): target weights and cache are read
-// once a round, so ExpectedTokens; with the draft's own reads ExpectedTokens / (1 + gamma reads).
+// once per round, so ExpectedTokens; with the draft's own reads ExpectedTokens / (1 + gamma reads).
 // `draft_reads`: what a step of the draft reads, of a target pass as 1; at least 0, 0 in the paper.
 double ReadsSaved(double alpha, int gamma, double draft_reads);
 
@@ -48,14 +48,14 @@ int OptimalGamma(double alpha, double c, int max_gamma);
 // infinite for alpha = 1.
 double SpeedupBound(double alpha);
 
-// What an oracle would win. Before each round it knows how many candidates would be accepted, and
+// What an oracle would win. Before each round it knows how many draft tokens would be accepted, and
 // drafts so many (section 3.5; the paper gives only the tokens of such a round, 1 / (1 - alpha)).
 //
-// Of an endless draft N candidates would be accepted. N is geometric: P(N = n) = alpha^n (1 -
+// Of an endless draft N draft tokens would be accepted. N is geometric: P(N = n) = alpha^n (1 -
 // alpha), mean alpha / (1 - alpha). A round drafts N, so it takes 1 + c N, and gives N + 1 tokens.
 // Over many rounds (renewal reward) the speed is the ratio of the means:
 //   (1 + alpha/(1-alpha)) / (1 + c alpha/(1-alpha)) = 1 / (1 - alpha (1 - c)).
-// Drafting all N is right while c < 1: one more candidate costs c and brings a token, which
+// Drafting all N is right while c < 1: one more draft token costs c and brings a token, which
 // otherwise costs 1 - alpha (1 - c) > c. From c = 1 on the oracle drafts nothing: 1.
 // Infinite for alpha = 1 and c = 0.
 double OracleSpeedup(double alpha, double c);

@@ -28,8 +28,8 @@ struct AroundText {
 
 // From the text of a tokenizer_config.json. Absent: the file does not decide, and tokenizer.json
 // does. If one of the two fields is there, the other is as the Llama classes have it: a token
-// before the text, and none after it. INVALID_ARGUMENT: it is no JSON object, a field has another
-// type, or a token is to be added that the file does not name.
+// before the text, and none after it. INVALID_ARGUMENT: it is not a JSON object, a field has
+// another type, or a token is to be added that the file does not name.
 absl::StatusOr<std::optional<AroundText>> ReadAroundText(absl::string_view tokenizer_config);
 
 }  // namespace tandem::tokenizer

@@ -31,7 +31,7 @@ struct TokenContent {
 struct ContentId {
   std::string id;  // "sha256:" and 64 hexadecimal digits
   std::vector<uint32_t>
-      hashes;  // one a token, by id: 32 bits of SHA-256; 0 where there is no token
+      hashes;  // one per token, by id: 32 bits of SHA-256; 0 where there is no token
 };
 
 ContentId MakeContentId(absl::Span<const TokenContent> tokens);

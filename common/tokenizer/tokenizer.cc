@@ -106,7 +106,7 @@ absl::Status Tokenizer::SetAround(const AroundText& around) {
     if (id.size() != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", name,
-                       "\" is to stand at an end of every text, and is no token of "
+                       "\" must stand at an end of every text, but is not a token of "
                        "tokenizer.json"));
     }
   }

@@ -58,7 +58,7 @@ class Tokenizer {
   absl::Span<const uint32_t> eos_token_ids() const;
 
   // What the id stands for within a text, possibly part of a character; a special token's name;
-  // empty for what is no token. Lives as long as the tokenizer.
+  // empty for what is not a token. Lives as long as the tokenizer.
   std::string_view TokenBytes(uint32_t id) const;
 
   // Of the longest token; at least 1.
@@ -66,7 +66,7 @@ class Tokenizer {
 
   // Content ids (content_id.h): equal when every id means the same bytes.
   const std::string& content_id() const;
-  uint32_t TokenHash(uint32_t id) const;            // 0 for what is no token
+  uint32_t TokenHash(uint32_t id) const;            // 0 for what is not a token
   absl::Span<const uint32_t> token_hashes() const;  // of all ids, vocabulary_size() of them
 
  private:

@@ -77,7 +77,7 @@ bool WaitFor(int fd, short events, absl::Time end) {
   return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0;
 }
 
-// One log line a minute about one cause.
+// One log line per minute about one cause.
 class Complaint {
  public:
   explicit Complaint(absl::string_view event) : event_(event) {}

@@ -1,7 +1,7 @@
 // Accepts the connections of a port and hands them to gRPC.
 //
 // gRPC 1.51 stops listening for good when a connection comes while no descriptor is free, and
-// nothing begins it again. So a thread of ours accepts: it waits until a descriptor is free,
+// nothing begins it again. So our own thread accepts: it waits until a descriptor is free,
 // refuses connections beyond a limit (connection_limit.h) unless an older one gives way, and
 // answers when it is asked whether the port still lives.
 #pragma once

@@ -27,7 +27,7 @@ class ByteBudget {
   // each of several has less, and some is left for the next one.
   explicit ByteBudget(size_t max_bytes);
 
-  // Never waits. `caller`: a name for who asks, such as its connection ("ipv4:10.0.0.7:41234").
+  // Never waits. `caller`: a name for the caller, such as its connection ("ipv4:10.0.0.7:41234").
   // RESOURCE_EXHAUSTED says who has taken too much: the caller, its address, or all together.
   absl::StatusOr<Hold> Take(const std::string& caller, size_t bytes);
 

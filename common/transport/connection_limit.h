@@ -1,4 +1,4 @@
-// How many connections a port may have, where gRPC owns them and tells nobody of their end.
+// Limits the connections of a port whose connections gRPC owns and closes without notice.
 #pragma once
 
 #include <sys/types.h>
@@ -10,31 +10,31 @@
 
 namespace tandem::transport {
 
-// Thread safety: one thread.
+// Not thread-safe: used on one thread.
 class ConnectionLimit {
  public:
-  // `max_connections`: those that are open at once. `max_descriptor`: a connection whose descriptor
-  // is this or above is one too many. The system gives the lowest descriptor that is free, so what
-  // is above stays in reserve for everything else in the process.
+  // `max_connections`: limit of open connections. `max_descriptor`: connections with this
+  // descriptor or a higher one are refused. The system assigns the lowest free descriptor, so the
+  // higher ones stay in reserve for everything else in the process.
   ConnectionLimit(size_t max_connections, int max_descriptor)
       : max_connections_(max_connections), max_descriptor_(max_descriptor) {}
 
-  // Whether this connected socket may stay. It counts until somebody closes it. False: the caller
+  // Whether this connected socket may stay; it then counts until it is closed. False: the caller
   // closes it.
   bool Admit(int socket, absl::Time now);
-  // Whether Admit would say yes.
+  // Whether Admit would return true.
   bool HasRoom(int socket, absl::Time now);
-  // It was closed: room for another one at once.
+  // It was closed: another one may be admitted immediately.
   void Forget(int socket);
 
  private:
-  // What makes an open socket different from all others.
+  // Identifies an open socket.
   struct Connection {
     int socket = -1;
     ino_t inode = 0;
   };
 
-  // Looks at so many, from next_ on.
+  // Checks this many, from next_ on.
   void ForgetClosed(size_t most);
 
   const size_t max_connections_;
@@ -44,13 +44,13 @@ class ConnectionLimit {
   size_t next_ = 0;
 };
 
-// What makes an open socket different from all others. 0: it is closed.
+// Identifies an open socket. 0: it is closed.
 ino_t InodeOf(int socket);
 
 // Descriptors that this process may have, now.
 int MaxDescriptors();
-// Of these, the part that connections leave alone: for files, peers, and ports that are asked
-// whether they live.
+// Of these, the number reserved from connections: for files, peers, and liveness checks of
+// ports.
 int ReservedDescriptors(int max_descriptors);
 
 }  // namespace tandem::transport

@@ -18,7 +18,7 @@ struct ListenAddress {
 // taken and a port that is named twice. A connection that comes meanwhile is reset. Another process
 // may take a port afterwards; then ServerHost::Start fails.
 //
-// INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the flag, the address, what
+// INVALID_ARGUMENT: an address that is not HOST:PORT. UNAVAILABLE names the flag, the address, what
 // is wrong and what would be right. Thread-safe.
 absl::Status CheckListenAddresses(const std::vector<ListenAddress>& addresses);
 

@@ -13,29 +13,30 @@ void ServerFlags::AddTo(flags::FlagSet& flags, absl::string_view grace_help) {
   flags.Group("Server");
   flags.Text("listen", &listen, "HOST:PORT to serve on; port 0: any free one");
   flags.Text("admin-listen", &admin_listen,
-             "HOST:PORT for health and /metrics, plaintext, for the pod itself; none when absent");
-  flags.Text("port-file", &port_file, "the port of --listen is written there once all is ready");
+             "HOST:PORT for health checks and /metrics, in plaintext. Default: not served");
+  flags.Text("port-file", &port_file,
+             "file to write the port of --listen to once the service is ready");
   flags.Number(
       "max-connections", &max_connections, 1, 1'000'000,
-      "connections open at once; those beyond them are refused, as are those for which the "
-      "limit of descriptors leaves no room");
+      "maximum number of open connections; others are refused, as are those above the limit of "
+      "file descriptors");
   flags.Number("max-calls-per-connection", &max_calls_per_connection, 1, 1'000'000,
-               "calls that a connection has open at once; those beyond them wait at the client. An "
-               "orchestrator has one at a draft for each of its samples");
+               "maximum number of open calls per connection; others wait at the client. An "
+               "orchestrator opens one per sample at a draft");
   flags.Number("max-network-mib", &max_network_mib, 64, 1 << 20,
-               "MiB of memory for connections and for messages on their way");
+               "MiB for connections and for messages in transit");
   flags.Duration("max-connection-idle", &max_connection_idle, absl::Seconds(1), absl::Hours(24),
-                 "a connection without a call is closed after this");
+                 "close a connection without a call after this");
   flags.Duration("grace", &grace, absl::ZeroDuration(), absl::Hours(1), grace_help);
   flags.Group("Encryption of --listen");
   flags.Text("tls-certificate", &tls.certificate,
-             "PEM file with the certificate to serve with, and those between it and its authority; "
-             "plaintext when absent. Looked at again when it changes, as all these files");
-  flags.Text("tls-key", &tls.key, "PEM file with its key");
+             "PEM file with the server certificate and its intermediate certificates; read again "
+             "when it changes, like all these files. Default: plaintext");
+  flags.Text("tls-key", &tls.key, "PEM file with the key of that certificate");
   flags.Text(
       "tls-client-ca", &tls.client_ca,
-      "PEM file with authorities: who connects must show a certificate of one of them; nobody "
-      "is asked for one when absent");
+      "PEM file with the authorities of client certificates, which are then required (mutual "
+      "TLS). Default: none are requested");
 }
 
 absl::Status ServerFlags::Validate() const { return HostOptions().Validate(); }

@@ -36,44 +36,45 @@ enum class PortState;
 struct ServerHostOptions {
   std::string listen_address;      // HOST:PORT; port 0: any free one
   security::TlsServerOptions tls;  // of that address alone; the admin address is always plaintext
-  // Health (gRPC) and GET /metrics (HTTP/1.1), plaintext, for the pod itself and who watches it;
-  // empty: none.
+  // Health (gRPC) and GET /metrics (HTTP/1.1), in plaintext, for the pod and for monitoring; empty:
+  // not served.
   std::string admin_address;
-  // What GET /metrics on the admin address answers, in Prometheus' text format. The host adds until
-  // when the process's certificates are good (certificate_expiry.h). Called on the admin port's
-  // thread until Drain returns. Empty: there are none (404).
+  // The answer to GET /metrics on the admin address, in Prometheus' text format. The host adds the
+  // expiry of the process's certificates (certificate_expiry.h). Called on the admin port's thread
+  // until Drain returns. Empty: no metrics (404).
   std::function<std::string()> metrics;
   std::vector<grpc::Service*> services;  // not owned; must outlive the host
   std::vector<std::string>
       health_names;  // as in grpc.health.v1, e.g. tandem.internal.v1.Target; "" is always there
   bool reflection = true;
 
-  // Connections that each port has open at once; at least 1. Those beyond them are closed at once.
-  // Descriptors bound them, too: a part of what the process may have is kept for everything else.
+  // Maximum open connections of each port, at least 1; more are closed immediately. File
+  // descriptors limit them, too: some of the process's descriptors are reserved for everything
+  // else.
   uint32_t max_connections = 4096;
-  // Calls that a connection has open at once; at least 1. Those beyond them wait at the client.
+  // Maximum open calls per connection, at least 1; more wait at the client.
   uint32_t max_calls_per_connection = 4096;
-  // MiB that gRPC takes for connections and for messages on their way, of each port; at least 64.
-  // Near it gRPC reads less, and closes connections in the end.
+  // MiB for gRPC's connections and messages in transit, of each port; at least 64. Near the limit
+  // gRPC reads less, and finally closes connections.
   uint32_t max_network_mib = 512;
-  // gRPC refuses a longer message by RESOURCE_EXHAUSTED, which callers take for "try again". So a
-  // service that takes large ones allows more here than it takes, and says itself what is too long.
+  // gRPC refuses a longer message with RESOURCE_EXHAUSTED, which callers treat as "try again". So a
+  // service with a limit allows more here, and refuses longer messages itself, naming the limit.
   size_t max_message_bytes = messages::kMaxMessageBytes;
-  // A connection without a call is closed after this; at least 1 s. The admin port closes after a
-  // minute. Of both ports: who does not finish a handshake within 10 s, or does not answer a ping
-  // within 5 s, is closed. Pings go out every 10 s.
+  // A connection without a call is closed after this, at least 1 s; at the admin port after a
+  // minute. Both ports close connections that do not finish a handshake within 10 s or do not
+  // answer a ping within 5 s. Pings are sent every 10 s.
   absl::Duration max_connection_idle = absl::Minutes(5);
-  // The host connects to its own main port so often. It is not alive while that does not answer
-  // within the same time, and not ready while that refuses connections. It looks for connections
-  // that bring frames without end and no messages (connection_watch.h) as often, or more.
+  // How often the host connects to its own main port. It is not alive while the port does not
+  // answer within this time, and not ready while the port refuses connections. It checks as often,
+  // or more, for connections that send endless frames without messages (connection_watch.h).
   absl::Duration ask_every = absl::Seconds(5);
 
-  // INVALID_ARGUMENT naming each bad value. Looks at no file, no port.
+  // INVALID_ARGUMENT naming each bad value. Does not check files or ports.
   absl::Status Validate() const;
 };
 
-// Both ports take no compressed messages (UNIMPLEMENTED): a small one may become a large one. Calls
-// of reflection beyond 16 at once get RESOURCE_EXHAUSTED.
+// Both ports refuse compressed messages (UNIMPLEMENTED), because a small one may become a large
+// one. More than 16 concurrent calls of reflection get RESOURCE_EXHAUSTED.
 //
 // grpc.health.v1 on both ports answers three kinds of name: `liveness` (SERVING from start to end,
 // unless the main port accepts no connection or SetAlive says so), "" and the health_names
@@ -83,11 +84,11 @@ struct ServerHostOptions {
 // Thread-safe.
 class ServerHost {
  public:
-  // INVALID_ARGUMENT: an address that is no HOST:PORT. UNAVAILABLE names the one that cannot be
+  // INVALID_ARGUMENT: an address that is not HOST:PORT. UNAVAILABLE names the one that cannot be
   // bound. Errors of `tls` are MakeServerCredentials', and name the file. The process's IdleGuard
   // lives with the host.
   static absl::StatusOr<std::unique_ptr<ServerHost>> Start(ServerHostOptions options);
-  // Drains with no grace.
+  // Drains without grace.
   ~ServerHost();
   ServerHost(const ServerHost&) = delete;
   ServerHost& operator=(const ServerHost&) = delete;
@@ -102,12 +103,12 @@ class ServerHost {
   // For liveness: false once the process knows that it cannot recover by itself.
   void SetAlive(bool alive);
 
-  // Not ready from now on. Listens no more, and tells connected clients to take new calls elsewhere
-  // (GOAWAY). Open calls go on, and so does the admin port. Returns at once; Drain follows.
+  // Not ready from now on. Stops listening, and tells connected clients to send new calls elsewhere
+  // (GOAWAY). Open calls and the admin port continue. Does not wait; Drain follows.
   void Refuse() TANDEM_EXCLUDES(drain_mutex_);
 
-  // Refuses; open calls may finish within `grace`, then they are cancelled. Returns when all are
-  // gone. A second call waits for the first, and does nothing else.
+  // Refuses new calls; open ones may finish within `grace`, then they are cancelled. Returns when
+  // all have ended. A second call only waits for the first.
   void Drain(absl::Duration grace) TANDEM_EXCLUDES(drain_mutex_);
 
  private:

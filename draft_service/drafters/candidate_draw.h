@@ -1,12 +1,12 @@
-// From a row of the draft's logits, or from a q, to the next candidate, and to what is told of its
-// q.
+// From a row of the draft's logits, or from a q, to the next draft token, and to what is told of
+// its q.
 //
 // The q of logits is made as the target makes its p, by the same options in the same order
 // (sampling/logits.h, distribution.h), at the draft's own temperature: what differs from p is then
 // the model alone. The penalties and the minimum of tokens see the committed tokens and the block's
-// own candidates.
+// own draft tokens.
 //
-//   proposal  rule                         candidate                              sent as q
+//   proposal  rule                         draft token                              sent as q
 //   any       any, at temperature 0        the most likely, ties to the lowest id  nothing
 //   greedy    any                          the same                                nothing
 //   sampled   speculative, block, lenient  drawn from the top-m of q, rounded      those weights
@@ -45,16 +45,16 @@ class CandidateDraw {
  public:
   // `proposal`: not kDefault. `top_m`: entries of q that are sent, 1 to
   // sampling::kMaxSparseEntries. `vocabulary_size`: ids below it are drawn; at least 1. `level`: of
-  // its draws; 0: its candidates go to the target, 1: to the drafter above it.
+  // its draws; 0: its draft tokens go to the target, 1: to the drafter above it.
   CandidateDraw(const speculation::SequenceSettings& settings, speculation::Proposal proposal,
                 int top_m, uint32_t vocabulary_size, uint8_t level = 0);
 
-  // As Drafter::Accept. Candidates drawn since the last call count no longer.
+  // As Drafter::Accept. Draft tokens drawn since the last call count no longer.
   void Accept(uint32_t keep, absl::Span<const uint32_t> tokens);
   // A block begins after `committed` tokens, all that were accepted. What the block before drew
   // counts no longer.
   void BeginBlock(uint32_t committed);
-  // Draws the block's next candidate and appends it, with its q if one is sent. INTERNAL when the
+  // Draws the block's next draft token and appends it, with its q if one is sent. INTERNAL when the
   // logits hold a NaN or an infinity; NOT_FOUND when the options leave no token that has a logit,
   // which ends a block. Nothing is appended then.
   absl::Status Append(absl::Span<const float> logits, speculation::CandidateTree& block);
@@ -75,7 +75,7 @@ class CandidateDraw {
   void Add(uint32_t token, speculation::CandidateTree& block);
 
   // As the first Append, and returns what ranks first there (Rank), `count` tokens at most: the
-  // first of them is the candidate. Not where it draws from q.
+  // first of them is the draft token. Not where it draws from q.
   absl::StatusOr<std::vector<sampling::RankedToken>> AppendRanked(
       absl::Span<const float> logits, size_t count, speculation::CandidateTree& block);
 
@@ -84,9 +84,9 @@ class CandidateDraw {
   absl::StatusOr<double> AppendWithChance(absl::Span<const float> logits,
                                           speculation::CandidateTree& block);
 
-  // Each candidate is the most likely one, so of q nothing else counts.
+  // Each draft token is the most likely one, so of q nothing else counts.
   bool takes_most_likely() const { return way_ == Way::kMostLikely; }
-  // Each candidate has a q.
+  // Each draft token has a q.
   bool sends_q() const { return way_ == Way::kFromQ; }
 
   // Of a tree: the `count` tokens that rank first after the committed ones and the tree's own on

@@ -19,9 +19,9 @@
 // they used the numbers of the target's tests, a token that passes here would pass there too often,
 // and the text would shift.
 //
-// How many tokens a pass gives depends on their values. So does the length of a block that is cut
-// by time, which is exact all the same: every token that was drawn is in the block, and whether the
-// next pass is made is decided before any of its tokens is drawn.
+// The number of tokens from a pass depends on their values. So does the length of a block that is
+// cut by time, which is exact all the same: every token that was drawn is in the block, and whether
+// the next pass is made is decided before any of its tokens is drawn.
 //
 // Chains alone: a tree has no place for guesses below it.
 #pragma once

@@ -3,10 +3,10 @@
 // or as a tree.
 //
 // The query is the text's last tokens, one by default, which the paper finds best. All its earlier
-// occurrences are candidates. At each place of the block the token is taken that most of the
-// candidates have there, of equals the one that occurred later, and the candidates that have
+// occurrences are guesses. At each place of the block the token is taken that most of the
+// guesses have there, of equals the one that occurred later, and the guesses that have
 // another one are left out. So prompt lookup proposes what followed once, the last time, and this
-// drafter what follows as a rule. The block ends where no candidate goes on.
+// drafter what follows as a rule. The block ends where no draft token goes on.
 //
 // As a tree the guesses share their beginnings: a trie of what followed the occurrences, as many
 // tokens deep as a path may have. N-Grammys verify k guesses of w tokens, a row each; in a trie

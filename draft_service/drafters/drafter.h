@@ -41,9 +41,9 @@ using speculation::Proposal;
 struct BlockShape {
   uint32_t max_draft_tokens = 1;  // on one path; at least 1
   uint32_t max_nodes = 0;         // of a tree; 0: a chain. A drafter that makes no trees is told 0
-  // Of a chain: it ends behind the first candidate at which the chance that all so far are
+  // Of a chain: it ends behind the first draft token at which the chance that all so far are
   // accepted, as the drafter estimates it, is below this. 0: it does not. Drafters without such an
-  // estimate ignore it. Only for sequences whose candidates are not drawn from a q
+  // estimate ignore it. Only for sequences whose draft tokens are not drawn from a q
   // (CandidateDraw::sends_q).
   double min_confidence = 0;
   // Of a chain without min_confidence, by a drafter that prepares: outcomes of the block for which
@@ -54,7 +54,7 @@ struct BlockShape {
 
 inline constexpr uint32_t kMaxOutcomes = 16;
 
-// A block that was made in advance: for the outcome that the first `node` candidates of its base
+// A block that was made in advance: for the outcome that the first `node` draft tokens of its base
 // stand, and that `next_token` follows.
 struct PreparedBlock {
   uint32_t node = 0;
@@ -72,8 +72,8 @@ class Drafter {
   // first Propose with keep = 0 and the prompt. keep is at most the committed count before.
   virtual absl::Status Accept(uint32_t keep, absl::Span<const uint32_t> tokens) = 0;
 
-  // At most `max_draft_tokens` (at least 1) candidates to follow the committed tokens: a chain, and
-  // without an id, which is the service's to give. None is always legal.
+  // At most `max_draft_tokens` (at least 1) draft tokens to follow the committed tokens: a chain,
+  // and without an id, which is the service's to give. None is always legal.
   virtual absl::StatusOr<CandidateTree> Propose(uint32_t max_draft_tokens) = 0;
 
   // The same as a tree (DrafterFactory::trees): siblings are different tokens, and it has no q.
@@ -124,10 +124,10 @@ class Drafter {
 // kept.
 class ForwardDrafter : public Drafter {
  public:
-  // What is left until a row of logits is needed, or nothing.
+  // What is left until a row of logits is required, or nothing.
   struct Wanted {
     int reading = 0;   // rows that need no logits; they come first
-    int drafting = 0;  // 1: then the row whose logits decide the next candidate. With guesses any
+    int drafting = 0;  // 1: then the row whose logits decide the next draft token. With guesses any
                        // number of all rows may come first, as of a tree
     // Rows of blocks in advance, which all get logits; then there are no others. Any number of them
     // may come first.
@@ -156,13 +156,13 @@ class ForwardDrafter : public Drafter {
   // Whether it can make blocks in advance. Those that cannot are told of none of it.
   virtual bool prepares() const { return false; }
   // The last block has ended, was begun with max_outcomes above 0 as BlockShape says, and has a
-  // candidate; or it is what AcceptPrepared or CutBase left.
+  // draft token; or it is what AcceptPrepared or CutBase left.
   virtual void BeginPreparing() {}
   // What was made, the likeliest outcome first. Call when nothing is wanted.
   virtual std::vector<PreparedBlock> Prepared() const { return {}; }
   // Nothing more is wanted; what has been made stays.
   virtual void StopPreparing() {}
-  // The base is cut to its first `nodes` candidates, at most all. What was prepared is dropped.
+  // The base is cut to its first `nodes` draft tokens, at most all. What was prepared is dropped.
   virtual void CutBase(uint32_t /*nodes*/) {}
   // The outcome of one of Prepared() came true: its tokens are committed, and its block is the
   // base.
@@ -191,7 +191,7 @@ struct DrafterFactory {
   // It makes trees. One that does not is never asked to: a sequence that wants them is refused by
   // name.
   bool trees = false;
-  // It makes blocks in advance for sequences whose candidates are not drawn from a q.
+  // It makes blocks in advance for sequences whose draft tokens are not drawn from a q.
   bool prepares = false;
 };
 

@@ -18,7 +18,7 @@
 namespace tandem::draft_service {
 namespace {
 
-// Room kept behind a text for candidates that run past its end; not less than any block.
+// Room kept behind a text for draft tokens that run past its end; not less than any block.
 constexpr uint64_t kRoomBehind = 64;
 // From so many unread tokens on they are read before a block is asked for; fewer are read by the
 // block, together with the row that it needs anyway.
@@ -119,7 +119,7 @@ class ModelDrafter final : public ForwardDrafter {
   std::vector<uint32_t> text_;
   size_t committed_ = 0;
   // The first so many of text_ are in the cache. The lag invariant: after a whole block was
-  // accepted this is one token short of what it would need, because the last candidate was never
+  // accepted this is one token short of what it would need, because the last draft token was never
   // fed; the next block feeds it first.
   size_t held_ = 0;
   size_t read_until_ = 0;  // tokens to be in the cache before a block is asked for
@@ -242,7 +242,7 @@ void ModelDrafter::BeginChain(uint32_t max_draft_tokens) {
   block_ = CandidateTree();
   EndTree(static_cast<uint32_t>(committed_), {});
   EndPreparing(static_cast<uint32_t>(committed_), {});
-  // Nothing past the end of the model's context; the last candidate needs no room, it is not fed.
+  // Nothing past the end of the model's context; the last draft token needs no room, it is not fed.
   if (committed_ == 0 || committed_ > room_) return;
   block_end_ = committed_ + std::min<size_t>(max_draft_tokens, room_ - committed_ + 1);
   const size_t known = committed_ + std::min(head_start_.tokens.size(), block_end_ - committed_);
@@ -357,7 +357,7 @@ absl::Status ModelDrafter::ReadLogits(absl::Span<const float> logits) {
   return absl::OkStatus();
 }
 
-// The next candidate. One that is not sure enough is the block's last.
+// The next draft token. One that is not sure enough is the block's last.
 absl::Status ModelDrafter::Draw(absl::Span<const float> logits,
                                 const std::optional<CandidateDraw::Guess>& guess) {
   if (min_confidence_ > 0) {

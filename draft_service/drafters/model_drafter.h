@@ -29,9 +29,9 @@ struct ModelDrafterOptions {
 };
 
 // `model` must outlive the factory and its drafters; it is used on the drafting thread alone. A
-// sequence longer than the model's context is no error: nothing is proposed past its end. Sequences
-// of one cache_scope that begin alike share what the model shares (LanguageModel::Share); their
-// blocks are the same as without. How a candidate is drawn: candidate_draw.h.
+// sequence longer than the model's context is not an error: nothing is proposed past its end.
+// Sequences of one cache_scope that begin alike share what the model shares (LanguageModel::Share);
+// their blocks are the same as without. How a draft token is drawn: candidate_draw.h.
 //
 // `guesses`: what guesses for a sequence with this proposal (not kDefault), so that a pass may give
 // several tokens (cascade.h); such a drafter makes no trees. Empty: nothing does.

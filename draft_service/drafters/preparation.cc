@@ -49,7 +49,7 @@ void Preparation::Choose() {
     const Ranking& ranking = base_.rankings[node];
     if (ranking.empty()) break;
     const std::vector<double> chances = odds_.Of(ranking);
-    // Where a candidate of the base comes next, the outcome says that it was rejected.
+    // Where a draft token of the base comes next, the outcome says that it was rejected.
     for (size_t rank = node < base_.tokens.size() ? 1 : 0; rank < ranking.size(); ++rank) {
       const double score = survival * chances[rank];
       if (score < kMinChance) continue;

@@ -1,5 +1,5 @@
-// Blocks that a draft model makes in advance: after a chain of candidates, the base, has gone to
-// the target, one for each of the likeliest outcomes. An outcome is the number of candidates that
+// Blocks that a draft model makes in advance: after a chain of draft tokens, the base, has gone to
+// the target, one for each of the likeliest outcomes. An outcome is the number of draft tokens that
 // stand (its node) and the token that follows them.
 //
 //   AddToBase …               while the base is drafted: what ranked at each of its positions
@@ -9,7 +9,7 @@
 //   Blocks                    what came of it
 //   MoveTo                    an outcome has come true: its block is the base now
 //
-// The score of an outcome is the chance that the first candidates stand, by the odds of each
+// The score of an outcome is the chance that the first draft tokens stand, by the odds of each
 // (outcome_odds.h), times the chance of the token that follows. Before the base's end that is none
 // of the base's: the second, the third in rank. The best max_outcomes get a branch, none below
 // kMinChance. A branch is as long as the block that would be made for its outcome, and each of its
@@ -19,7 +19,7 @@
 // whatever is drafted: greedy and coupled.
 //
 // The cache is the caller's. A row is numbered from the row of the last committed token on, which
-// is 0: row i is the base's candidate i, as long as no other row has come.
+// is 0: row i is the base's draft token i, as long as no other row has come.
 //
 // Thread safety: none of its own; one sequence.
 #pragma once
@@ -46,11 +46,11 @@ class Preparation {
   // `max_outcomes`: at least 1. `max_draft_tokens`: of a block, at least 1. `odds` outlive it.
   Preparation(uint32_t max_outcomes, uint32_t max_draft_tokens, OutcomeOdds& odds);
 
-  // What ranked after the base so far. The first is the base's next candidate. None: nothing can
+  // What ranked after the base so far. The first is the base's next draft token. None: nothing can
   // follow, and the base ends.
   void AddToBase(Ranking ranking);
   const std::vector<uint32_t>& base() const { return base_.tokens; }
-  // The base is its first `nodes` candidates from now on, at most all. Before Begin, or it begins
+  // The base is its first `nodes` draft tokens from now on, at most all. Before Begin, or it begins
   // anew: rows that came are forgotten.
   void CutBase(size_t nodes);
 
@@ -78,7 +78,7 @@ class Preparation {
   // Of all branches that have a token: the likeliest outcome first. Call when nothing is wanted.
   std::vector<PreparedBlock> Blocks() const;
 
-  // The rows of a branch that `tokens` follow, after `node` candidates of the base. Without rows:
+  // The rows of a branch that `tokens` follow, after `node` draft tokens of the base. Without rows:
   // they follow none.
   struct Path {
     size_t node = 0;
@@ -96,7 +96,7 @@ class Preparation {
     // computed, or if nothing can follow.
     std::vector<Ranking> rankings;
   };
-  // Of the branch whose outcome `tokens` are; empty if they are no branch's.
+  // Of the branch whose outcome `tokens` are; empty if they are not a branch's.
   Chain BlockAfter(absl::Span<const uint32_t> tokens) const;
 
   // The tokens that were committed after the base's root, for the odds.

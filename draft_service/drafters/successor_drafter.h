@@ -1,6 +1,6 @@
 // Drafts token by token from a table of successors (successor_table.h). No model.
 //
-//   proposal  candidate                                                            sent as q
+//   proposal  draft token                                                            sent as q
 //   greedy    the likeliest successor of the token before it                       nothing
 //   sampled   drawn from the successors, at the draft's temperature                their weights
 //   sampled, rule coupled: drawn with the target's noise                           nothing

@@ -120,7 +120,7 @@ absl::StatusOr<NgramCounter> CountCorpus(const std::string& path,
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   const bool regular = std::filesystem::is_regular_file(status);
-  if (std::filesystem::exists(status) && !regular) return wrong(" is no regular file");
+  if (std::filesystem::exists(status) && !regular) return wrong(" is not a regular file");
   const std::unique_ptr<std::FILE, Close> file(regular ? std::fopen(path.c_str(), "rb") : nullptr);
   if (file == nullptr) {
     return absl::NotFoundError(absl::StrCat("cannot open the corpus ", path, ": ",

@@ -1,5 +1,5 @@
-// Unigrams and bigrams of a corpus (Leviathan et al. 2023, arXiv 2211.17192, §4.2): which tokens a
-// text has most often, and which follow a token most often.
+// Unigrams and bigrams of a corpus (Leviathan et al. 2023, arXiv 2211.17192, §4.2): which tokens
+// are most frequent in a text, and which follow a token most often.
 //
 // Thread safety: immutable.
 #pragma once
@@ -39,8 +39,8 @@ struct CorpusOptions {
 };
 
 // Counts a text file of any size. Special tokens that are spelled out in it are tokens. NOT_FOUND:
-// there is no such file. INVALID_ARGUMENT: it is no regular file, it is empty, or it is not UTF-8,
-// with the place. The message names the file.
+// there is no such file. INVALID_ARGUMENT: it is not a regular file, it is empty, or it is not
+// UTF-8, with the place. The message names the file.
 absl::StatusOr<NgramCounter> CountCorpus(const std::string& path,
                                          const tokenizer::Tokenizer& tokenizer,
                                          const CorpusOptions& options = {});

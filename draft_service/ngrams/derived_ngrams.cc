@@ -81,7 +81,7 @@ uint64_t HashOf(NgramFileHeader header, absl::string_view bytes) {
 // All of `bytes`, which must begin with this magic.
 absl::StatusOr<DerivedNgrams> ParseAs(const char (&magic)[8], absl::string_view bytes) {
   if (!HasMagic(bytes, magic)) {
-    return absl::InvalidArgumentError("is no file of `tandem derive-ngrams`");
+    return absl::InvalidArgumentError("is not a file of `tandem derive-ngrams`");
   }
   NgramFileHeader header;
   if (bytes.size() < sizeof(header)) {
@@ -244,7 +244,7 @@ absl::StatusOr<DerivedNgrams> BeginNgrams(const std::string& path, const NgramSh
   }
   auto part = ParseAs(kPartialMagic, bytes);
   if (part.ok() && part->shape == shape && part->done < shape.vocabulary_size) return part;
-  return DerivedNgrams(shape);  // what is no whole part of this one is begun anew
+  return DerivedNgrams(shape);  // what is not a whole part of this one is begun anew
 }
 
 absl::Status SaveNgrams(const DerivedNgrams& derived, const std::string& path,

@@ -57,7 +57,7 @@ struct DerivedNgrams {
   std::vector<uint32_t> continuations;  // [vocabulary][successors][continuation]
 };
 
-// A file that is whole. NOT_FOUND: there is none. INVALID_ARGUMENT: it is no file of n-grams, or
+// A file that is whole. NOT_FOUND: there is none. INVALID_ARGUMENT: it is not a file of n-grams, or
 // one of another version. DATA_LOSS: it is shorter or longer than its header says, or its content
 // is not what was written. FAILED_PRECONDITION: it is of another tokenizer. Each names the file,
 // what was found and what was expected.

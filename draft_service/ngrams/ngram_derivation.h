@@ -26,8 +26,8 @@ namespace tandem::draft_service {
 struct DerivationOptions {
   // What stands before any text: a beginning-of-text token, or nothing.
   std::vector<uint32_t> beginning;
-  // What stands before x, in turn, the beginning included: at least one, possibly empty. Each is
-  // shorter than the model's max_rows(), and there are fewer of them than that.
+  // What stands before x, one after the other, the beginning included: at least one, possibly
+  // empty. Each is shorter than the model's max_rows(), and there are fewer of them than that.
   std::vector<std::vector<uint32_t>> contexts;
   // Called after each batch, when `done` has grown. Its error ends the derivation. May be empty.
   std::function<absl::Status()> after_batch;
@@ -44,7 +44,7 @@ int64_t DerivationRoom(const DerivationOptions& options, uint32_t continuation, 
 absl::Status DeriveTokens(model::LanguageModel& model, const DerivationOptions& options,
                           DerivedNgrams& derived);
 
-// The `count` largest of exp(-distance), as weights. `distances`: one a token, finite.
+// The `count` largest of exp(-distance), as weights. `distances`: one per token, finite.
 std::vector<Successor> NearestTokens(absl::Span<const double> distances, uint32_t count);
 
 }  // namespace tandem::draft_service

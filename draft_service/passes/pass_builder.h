@@ -40,7 +40,7 @@ struct PassMember {
 struct MemberResult {
   uint64_t member = 0;
   absl::Status status;   // not OK: the drafter is of no use any more
-  bool drafted = false;  // at least one candidate more
+  bool drafted = false;  // at least one draft token more
 };
 
 struct PassReport {
@@ -67,9 +67,9 @@ class PassBuilder {
   // before, so that the others do not suffer; an error of the pass is that of all in it.
   PassReport Run();
 
-  // Rows that were wanted and were not in the last pass, and those of who came since.
+  // Rows that were wanted and were not in the last pass, and those of newer sequences.
   int64_t waiting_rows() const { return waiting_rows_; }
-  // How long the next pass will take, by those measured before; 0: not known.
+  // How long the next pass will take, by those measured before; 0: unknown.
   absl::Duration ExpectedTime() const;
 
  private:

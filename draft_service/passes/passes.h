@@ -26,7 +26,7 @@ struct EndedPass {
   struct Member {
     Sequence* sequence = nullptr;
     absl::Status status;   // not OK: its drafter is of no use any more
-    bool drafted = false;  // at least one candidate more
+    bool drafted = false;  // at least one draft token more
   };
   int rows = 0;  // 0: the model made no pass
   int sequences = 0;

@@ -33,7 +33,7 @@ struct Unanswered {
   uint32_t max_outcomes = 0;                    // BlockShape::max_outcomes
   std::optional<telemetry::SpanContext> trace;  // sampled; absent: it is not
   absl::Duration computed;                      // time of the passes that it was in, and its own
-  int drafted = 0;                              // candidates
+  int drafted = 0;                              // draft tokens
 
   concurrency::Instant deadline() const { return arrived + wanted_within; }
 };

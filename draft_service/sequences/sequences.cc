@@ -102,7 +102,7 @@ std::optional<Refusal> Sequences::MakeDrafter(Sequence& sequence, const CheckedO
   if (open.settings.max_nodes > 0 && !factory->trees) {
     return Invalid(
         "open.options.max_nodes",
-        absl::StrCat("drafter \"", factory->name, "\" makes chains alone: send 0, or ask ",
+        absl::StrCat("drafter \"", factory->name, "\" makes only chains: send 0, or ask ",
                      "for one of: ", absl::StrJoin(drafters_.tree_names(), ", ")));
   }
   sequence.max_nodes = open.settings.max_nodes;

@@ -24,13 +24,13 @@ namespace tandem::draft_service {
 internal::v1::Block RefusedBlock(base::SequenceId sequence, uint64_t round,
                                  messages::Refusal refusal);
 
-// Status OK. CHECKs that q is empty or one a token, and each token below `vocabulary_size`.
+// Status OK. CHECKs that q is empty or one per token, and each token below `vocabulary_size`.
 internal::v1::Block DraftedReply(base::SequenceId sequence, uint64_t round,
                                  const speculation::CandidateTree& drafted,
                                  uint32_t vocabulary_size);
 
-// The same of a block that was made in advance: it is no answer, `block_id` is not 0, and what it
-// assumes is left to the caller.
+// The same of a block that was made in advance: it is not an answer, `block_id` is not 0, and what
+// it assumes is left to the caller.
 internal::v1::Block PreparedReply(base::SequenceId sequence, uint64_t round, base::BlockId block_id,
                                   absl::Span<const uint32_t> tokens, uint32_t vocabulary_size);
 
@@ -41,7 +41,7 @@ class Answers {
           std::function<v1::Load()> load)
       : clock_(clock), streams_(streams), observer_(observer), load_(std::move(load)) {}
 
-  // The Block that the stream is owed. What of `advance` shows in the Block (status, candidates,
+  // The Block that the stream is owed. What of `advance` shows in the Block (status, draft tokens,
   // end) is filled in here, and so are the times in the Block.
   void Put(Stream& stream, internal::v1::Block block, EndedAdvance advance);
   // Blocks that answer nothing, as they are, one after the other.

@@ -97,8 +97,8 @@ std::optional<Refusal> Blocks::Accept(Sequence& sequence, const CheckedAdvance& 
   if (advance.min_confidence > 0 && !sequence.values_may_decide) {
     return Invalid(
         "shape.min_confidence",
-        "this sequence's candidates are drawn from a q, and then no value may decide where a block "
-        "ends: send 0, or use rule greedy or coupled");
+        "this sequence's draft tokens are drawn from a q, so their values must not decide where a "
+        "block ends: send 0, or use rule greedy or coupled");
   }
   std::optional<Refusal> refusal = sequences_.Accept(sequence, advance.prefix);
   if (sequence.problem.has_value()) passes_.Leave(sequence);  // it failed while it read ahead

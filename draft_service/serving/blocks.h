@@ -42,7 +42,7 @@ class Blocks {
   // Ends what is late before a pass that it would be in, or that would make it later than it may
   // be.
   void CutLate();
-  // A pass is over: its candidates, and what they make whole.
+  // A pass is over: its draft tokens, and what they make whole.
   void OnPassEnded(const EndedPass& pass);
   // The sequence has an unanswered Advance, which gets this answer.
   void Refuse(Sequence& sequence, messages::Refusal refusal);

@@ -30,7 +30,7 @@ struct DraftMetrics::Counts {
   Counts() {
     auto& family = prometheus::BuildCounter()
                        .Name("tandem:draft_blocks_total")
-                       .Help("Advances that were answered, by the status of their Block")
+                       .Help("Answered Advances, by the status of their Block")
                        .Register(registry);
     for (int status = internal::v1::STATUS_OK; status <= internal::v1::Status_MAX; ++status) {
       if (!internal::v1::Status_IsValid(status)) continue;
@@ -42,8 +42,8 @@ struct DraftMetrics::Counts {
         prometheus::BuildCounter()
             .Name("tandem:draft_prepared_blocks_total")
             .Help(
-                "Blocks made in advance for outcomes of the one before: sent, and "
-                "of these taken for the next round or dropped")
+                "Blocks prepared for outcomes of the one before: sent, and of these used for the "
+                "next round or discarded")
             .Register(registry);
     for (const char* event : {"sent", "taken", "dropped"}) {
       prepared.push_back(&prepared_family.Add({{"event", event}}));
@@ -56,7 +56,7 @@ struct DraftMetrics::Counts {
   std::vector<prometheus::Counter*> prepared;  // by PreparedEvent
   prometheus::Counter& tokens = prometheus::BuildCounter()
                                     .Name("tandem:draft_tokens_total")
-                                    .Help("Candidates in the Blocks that were sent")
+                                    .Help("Draft tokens in the Blocks that were sent")
                                     .Register(registry)
                                     .Add({});
   prometheus::Counter& prefix_queries = prometheus::BuildCounter()
@@ -69,19 +69,19 @@ struct DraftMetrics::Counts {
                                          .Help("Of these: taken from other sequences, not computed")
                                          .Register(registry)
                                          .Add({});
-  prometheus::Histogram& block_seconds = AddHistogram(
-      registry, "tandem:draft_block_seconds",
-      "Time that drafting a Block took; of those with status OK", telemetry::SecondsBuckets());
+  prometheus::Histogram& block_seconds =
+      AddHistogram(registry, "tandem:draft_block_seconds",
+                   "Time to draft a Block, of those with status OK", telemetry::SecondsBuckets());
   prometheus::Histogram& queue_seconds =
       AddHistogram(registry, "tandem:draft_queue_seconds",
                    "Time that an Advance waited for the drafting thread; of all Advances",
                    telemetry::SecondsBuckets());
   prometheus::Histogram& pass_rows =
-      AddHistogram(registry, "tandem:draft_pass_rows", "Rows of a pass of the draft's model",
+      AddHistogram(registry, "tandem:draft_pass_rows", "Rows per pass of the draft model",
                    telemetry::CountBuckets());
   prometheus::Histogram& pass_sequences =
-      AddHistogram(registry, "tandem:draft_pass_sequences",
-                   "Sequences of a pass of the draft's model", telemetry::CountBuckets());
+      AddHistogram(registry, "tandem:draft_pass_sequences", "Sequences per pass of the draft model",
+                   telemetry::CountBuckets());
 };
 
 DraftMetrics::DraftMetrics() : counts_(std::make_unique<Counts>()) {}
@@ -124,16 +124,16 @@ std::vector<MetricFamily> DraftMetrics::Collect(const v1::Load& load,
     families = counts_->registry.Collect();
   }
   const double busy = static_cast<double>(load.busy_us()) / 1e6;
-  families.push_back(SingleValue("tandem:draft_passes_total", "Passes of the draft's model",
+  families.push_back(SingleValue("tandem:draft_passes_total", "Passes of the draft model",
                                  MetricType::Counter, static_cast<double>(load.passes())));
   families.push_back(SingleValue("tandem:draft_busy_seconds_total",
                                  "Time that the drafting thread computed", MetricType::Counter,
                                  busy));
-  families.push_back(SingleValue("tandem:draft_active_sequences", "Sequences that are open",
+  families.push_back(SingleValue("tandem:draft_active_sequences", "Open sequences",
                                  MetricType::Gauge, static_cast<double>(active_sequences)));
   families.push_back(SingleValue("tandem:draft_free_slots", "Sequences that could be opened now",
                                  MetricType::Gauge, load.free_slots()));
-  families.push_back(SingleValue("tandem:draft_queued_rows", "Rows that wait for a pass",
+  families.push_back(SingleValue("tandem:draft_queued_rows", "Rows waiting for a pass",
                                  MetricType::Gauge, load.queued_rows()));
   return families;
 }

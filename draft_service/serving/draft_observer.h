@@ -26,7 +26,7 @@ struct EndedAdvance {
   internal::v1::Status status =
       internal::v1::STATUS_CLOSED;  // of its Block; CLOSED too where there is none
   absl::string_view drafter;        // empty: its sequence has none
-  uint32_t max_draft_tokens = 0;    // candidates that were asked for
+  uint32_t max_draft_tokens = 0;    // draft tokens that were asked for
   uint32_t drafted = 0;
   concurrency::Instant arrived;
   concurrency::Instant ended;

@@ -24,7 +24,8 @@ absl::Status Options::Validate() const {
     if (value >= min && value <= max) return;
     problems.push_back(absl::StrCat(name, " is ", value, ", outside ", min, " to ", max));
   };
-  if (vocabulary_size == 0) problems.push_back("vocabulary_size is 0: at least 1 token is needed");
+  if (vocabulary_size == 0)
+    problems.push_back("vocabulary_size is 0: at least 1 token is required");
   check("max_draft_tokens", max_draft_tokens, 1, 64);
   check("max_nodes", max_nodes, 0, speculation::kMaxTreeNodes);
   check("max_sequences", max_sequences, 1, 65536);

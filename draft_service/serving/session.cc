@@ -15,7 +15,7 @@ namespace tandem::draft_service {
 
 namespace {
 
-// Candidates in a tree that are drafted.
+// Draft tokens in a tree that are drafted.
 uint32_t ServedNodes(const Options& options) {
   const DrafterSet drafters(options.drafters, options.default_drafter);
   return drafters.tree_names().empty() ? 0 : options.max_nodes;
@@ -39,7 +39,7 @@ v1::Welcome MakeWelcome(const Options& options) {
                                               .context_length = options.context_length,
                                               .max_draft_tokens = options.max_draft_tokens,
                                               .max_sequences = options.max_sequences});
-  // A chain of candidates serves every rule; how it is drawn and what of q is sent differs
+  // A chain of draft tokens serves every rule; how it is drawn and what of q is sent differs
   // (candidate_draw.h).
   for (v1::Rule rule : {v1::RULE_GREEDY, v1::RULE_SPECULATIVE, v1::RULE_BLOCK, v1::RULE_COUPLED,
                         v1::RULE_LENIENT}) {

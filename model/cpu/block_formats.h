@@ -54,7 +54,7 @@ struct BlockShape {
 };
 BlockShape BlockShapeOf(SourceType type);
 
-// One value of a source row, as fp32 (exact for types that are no blocks); of int8 the integer
+// One value of a source row, as fp32 (exact for types that are not blocks); of int8 the integer
 // itself.
 float ReadValue(const void* row, SourceType type, int64_t index);
 

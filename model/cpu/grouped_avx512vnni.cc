@@ -10,7 +10,7 @@ namespace {
 
 #define TANDEM_KERNEL inline __attribute__((always_inline))
 
-// Weights are asked for so many bytes before they are needed: several rows fill the processor's
+// Weights are asked for so many bytes before they are used: several rows fill the processor's
 // window with arithmetic, so it looks less far ahead by itself than memory takes.
 constexpr int kAhead = 4096;
 

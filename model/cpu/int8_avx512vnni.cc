@@ -8,7 +8,7 @@ namespace tandem::model::cpu {
 namespace {
 
 // Several rows fill the processor's window with arithmetic, so it looks less far ahead by itself
-// than memory takes: weights are asked for so many bytes before they are needed.
+// than memory takes: weights are asked for so many bytes before they are used.
 constexpr int kAhead = 4096;
 
 // The instruction takes one factor as unsigned: that is weight + 128, and 128 · the sum of a row's

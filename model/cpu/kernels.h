@@ -5,9 +5,9 @@
 //    of its own. So neither the rows beside it, nor the width of a vector, nor the partition among
 //    threads shows in a result.
 //  - Sums across lanes (norms, softmax) use 16 virtual lanes (index modulo 16) and one fixed tree.
-//  - exp is a polynomial of our own; division and square root are IEEE's.
-// Pointers are to float32 unless they say otherwise; no alignment is needed (64 bytes are fastest).
-// Thread safety: pure functions of their arguments.
+//  - exp is our own polynomial; division and square root are IEEE's.
+// Pointers are to float32 unless they say otherwise; no alignment is required (64 bytes are
+// fastest). Thread safety: pure functions of their arguments.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ namespace tandem::model {
 // vocab_size, max_position_embeddings, the sizes and numbers of heads and layers, head_dim,
 // tie_word_embeddings. What config.json does not say is as in `defaults`, where it is not 0;
 // kv_heads and head_size that are 0 there are heads, and hidden_size / heads. Reports to `fields`
-// each one that is needed and missing, of another type, out of range, or does not fit the others.
+// each one that is required and missing, of another type, out of range, or does not fit the others.
 DecoderSpec ReadCommonFields(Fields& fields, const DecoderSpec& defaults);
 
 // Reports to `fields` what does not fit in sizes that a family's reader has read by other names.

@@ -161,7 +161,7 @@ class Checker {
     }
     for (const std::string& name : fields.Unread()) {
       if (std::find(silent.begin(), silent.end(), name) != silent.end()) continue;
-      Problem(fields, name, "not known here");
+      Problem(fields, name, "unknown here");
     }
   }
 
@@ -170,7 +170,7 @@ class Checker {
     if (numbers.has_value()) {
       Check(*numbers, all, {"observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
     } else if (!group.Has(name)) {
-      Problem(group, name, "it is needed");
+      Problem(group, name, "it is required");
     }
   }
 
@@ -211,7 +211,7 @@ Quantization ReadCompressed(Fields& config, Checker& checker) {
   std::optional<Fields> groups = config.Object("config_groups");
   checker.Check(config, ConfigFields(), {"ignore", "version", "global_compression_ratio"});
   if (!groups.has_value()) {
-    if (!config.Has("config_groups")) checker.Problem(config, "config_groups", "it is needed");
+    if (!config.Has("config_groups")) checker.Problem(config, "config_groups", "it is required");
     return result;
   }
   for (const std::string& name : groups->Unread()) {

@@ -1,4 +1,4 @@
-// What a directory is that is no model to be served.
+// What a directory is that is not a model to be served.
 #pragma once
 
 #include <string>

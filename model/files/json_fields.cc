@@ -113,7 +113,7 @@ void Fields::Problem(absl::string_view name, absl::string_view what) {
 bool Fields::Present(absl::string_view name, bool required) {
   read_->emplace(name);
   if (Has(name)) return true;
-  if (required) Problem(name, "this field is needed");
+  if (required) Problem(name, "this field is required");
   return false;
 }
 

@@ -16,8 +16,8 @@
 
 namespace tandem::model {
 
-// Errors as base::ReadRegularFile tells them. INVALID_ARGUMENT: it is no JSON object, or nested too
-// deep.
+// Errors as base::ReadRegularFile tells them. INVALID_ARGUMENT: it is not a JSON object, or nested
+// too deep.
 absl::StatusOr<base::JsonValue> ReadJsonObject(const std::filesystem::path& path);
 
 // The fields of a JSON object. Reads them one by one and collects what is wrong with them, so that

@@ -28,7 +28,7 @@ class DraftHealth {
     const bool before = ejections() > 0;
     return health_.Eject(now) && (worked || !before);
   }
-  // The draft has no slot until then. That is no failure.
+  // The draft has no slot until then. That is not a failure.
   void Full(concurrency::Instant until) { full_until_ = std::max(full_until_, until); }
 
   bool Ejected(concurrency::Instant now) const {

@@ -130,7 +130,7 @@ class DraftLink {
   absl::Duration allowed_;                          // for its answer
   RetryDelay backoff_;
   uint32_t reconnections_ = 0;
-  bool switched_ = false;  // the next Open is no reconnection
+  bool switched_ = false;  // the next Open is not a reconnection
 
   // State of the attempt.
   base::DraftAttempt attempt_{};

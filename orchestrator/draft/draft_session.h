@@ -114,7 +114,7 @@ struct DraftReplyBlock {
 struct DraftLimits {
   uint32_t max_draft_tokens = 0;
   uint32_t context_length = 0;      // 0 = unlimited
-  std::string draft = {};           // for who watches
+  std::string draft = {};           // for observers
   uint32_t max_nodes = 0;           // of the trees that it drafts for this request; 0: chains alone
   bool ends_by_confidence = false;  // it takes DraftAdvance::min_confidence
   bool prepares = false;            // it takes DraftAdvance::max_outcomes

@@ -18,7 +18,7 @@ bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
          welcome.features().end();
 }
 
-// Candidates of the trees that this drafter makes there; `drafter` empty: the default one. 0:
+// Draft tokens of the trees that this drafter makes there; `drafter` empty: the default one. 0:
 // chains alone.
 uint32_t ServedNodes(const v1::Welcome& welcome, const std::string& drafter) {
   const auto& trees = welcome.tree_drafters();

@@ -34,7 +34,7 @@ DraftReplyBlock::Status BlockStatusFromWire(internal::v1::Status status) {
 std::string Unserved(const internal::v1::Block& block) {
   if (block.has_assumes()) return "a block drafted in advance";
   if (!block.final()) return "a part of a block";
-  return absl::StrCat("a tree of ", block.parents_size(), " candidates");
+  return absl::StrCat("a tree of ", block.parents_size(), " draft tokens");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ void Drafting::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
   }
 }
 
-// Returns an answer if the draft's context has no room for a candidate although the target's has.
+// Returns an answer if the draft's context has no room for a draft token although the target's has.
 std::optional<Drafted> Drafting::SendAdvance() {
   const DraftLimits& limits = link_.limits();
   uint32_t max = wanted_.max_draft_tokens;
@@ -171,8 +171,8 @@ bool Drafting::FitsShape(const CandidateTree& block) const {
 
 Drafted Drafting::JudgeBlock(DraftReplyBlock reply) {
   const bool answers = reply.block.has_valid_parents() && reply.round == link_.round();
-  // This loop did not ask for such a block, but sending it is no fault of the draft. The round goes
-  // on without it, and the draft stays.
+  // This loop did not ask for such a block, but sending it is not a fault of the draft. The round
+  // goes on without it, and the draft stays.
   const bool served = asked_.max_nodes > 0 ? reply.is_whole : reply.is_whole_chain();
   if (answers && !served) {
     if (!std::exchange(unserved_logged_, true)) {

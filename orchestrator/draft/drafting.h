@@ -3,7 +3,7 @@
 //
 // `waiting_` is true while a round waits for the answer. The wait ends at the round's deadline, and
 // later rounds do not wait until the draft has answered. So a stopped draft costs a request one
-// deadline, not one a round. After a late answer the next wait is half as long, down to a
+// deadline, not one per round. After a late answer the next wait is half as long, down to a
 // sixteenth, until an answer is in time again. So a draft that is too slow for the moment costs
 // less and less. A block that comes while nobody waits is dropped whole. Time alone decides that,
 // never the block's content, so the output's distribution does not change.

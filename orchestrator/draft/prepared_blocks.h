@@ -25,8 +25,8 @@ class PreparedBlocks {
   // `base` goes to verification, after `committed` tokens. What was prepared on another one is
   // dropped.
   void Begin(base::BlockId base, uint32_t committed);
-  // Dropped: a block on another base, of no candidates, that is no one-hot chain, a second one for
-  // an outcome, and what is more than kMaxOutcomes. Returns false then.
+  // Dropped: a block on another base, of no draft tokens, that is not a one-hot chain, a second one
+  // for an outcome, and what is more than kMaxOutcomes. Returns false then.
   bool Add(PreparedBlock prepared);
   void Decided(const BlockOutcome& outcome) { outcome_ = outcome; }
   // The block for the outcome that came true, if the text has `committed` tokens now, and whether

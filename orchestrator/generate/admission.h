@@ -1,5 +1,5 @@
 // Decides when a request may begin. At most `max_active` requests take a place. Further ones wait
-// in a bounded line: higher priority first, then clients in turn (request/waiting_line.h). Each
+// in a bounded line: higher priority first, then clients round-robin (request/waiting_line.h). Each
 // waits only for as long as it can still be of use. In a full line the client that has the most
 // gives way.
 //

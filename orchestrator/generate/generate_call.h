@@ -73,7 +73,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall>, pr
 
   // Call on the strand, for a request that was found valid. INVALID_ARGUMENT means that the output
   // prefix ends the text; then no function is called. `make_started` is called at most once, before
-  // `done`. `on_paused` is called with true and false in turn, before `done`: the whole request
+  // `done`. `on_paused` is called with true and false alternately, before `done`: the whole request
   // waits for its reader, or does not any more.
   absl::Status Prepare(GenerationRequest request, MakeStarted make_started,
                        std::function<void(bool paused)> on_paused, std::function<void()> done);

@@ -53,7 +53,7 @@ struct CallContext {
   std::string tracestate;   // the headers of this name, joined by commas; likewise
   std::string request_id;   // x-request-id, likewise
   std::string client;       // its connection, as gRPC writes it: clients have turns
-  CallFront front;          // for who watches
+  CallFront front;          // for observers
   // On GenerateParts::clock.
   concurrency::Instant deadline = concurrency::Instant::InfiniteFuture();
 };

@@ -21,7 +21,7 @@ struct TextOptions {
 struct PromptFacts {
   uint32_t context_length = 0;  // tokens, prompt and output together; 0: no target has said it yet
   // Of the longest token. A text longer than the context of such tokens is refused before it is
-  // tokenised. 0: not known.
+  // tokenised. 0: unknown.
   size_t max_token_bytes = 0;
   // Turns text into ids.
   std::function<absl::StatusOr<std::vector<uint32_t>>(const std::string&, const TextOptions&)>

@@ -20,7 +20,7 @@ absl::Status CheckBytes(absl::string_view field, size_t bytes, const PromptFacts
   if (model.context_length == 0) {
     if (bytes <= kBytesWithoutATarget) return absl::OkStatus();
     return Invalid(field, " has ", bytes, " bytes; at most ", kBytesWithoutATarget,
-                   " while no target has told the model's context");
+                   " while no target has reported the model's context length");
   }
   const uint64_t max_bytes = uint64_t{model.context_length} * model.max_token_bytes;
   if (max_bytes == 0 || bytes <= max_bytes) return absl::OkStatus();
@@ -35,7 +35,7 @@ absl::Status CheckEncoded(absl::string_view field, const std::vector<uint32_t>& 
   const absl::Status known = CheckIds(absl::StrCat(field, "'s ids"), prompt, model.vocabulary_size);
   if (known.ok()) return absl::OkStatus();
   return Invalid(field,
-                 " has a token that the tokenizer knows and the model does not: ", known.message());
+                 " has a token that the tokenizer knows but the model does not: ", known.message());
 }
 
 // A switch of text means nothing elsewhere, and nothing is ignored silently.
@@ -46,7 +46,7 @@ absl::Status CheckTextSwitches(const Request& request) {
                                   : request.has_parse_special_tokens() ? "parse_special_tokens"
                                                                        : "";
   if (field.empty()) return absl::OkStatus();
-  return Invalid(field, " is set, but the prompt is no text: leave it out");
+  return Invalid(field, " is set, but the prompt is not a text: leave it out");
 }
 
 template <typename Request>
@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<uint32_t>> PromptIds(const v1::TokenizeRequest& reque
     case v1::TokenizeRequest::kConversation:
       return ConversationIds(request.conversation(), model);
   }
-  return Invalid("prompt is of a kind that is not known");
+  return Invalid("prompt is of an unknown kind");
 }
 
 }  // namespace tandem::orchestrator

@@ -32,11 +32,11 @@ struct ModelFacts : PromptFacts {
   std::vector<std::string> drafters;
   // Of these the ones that draft trees; an empty name: a draft's default one does.
   std::vector<std::string> tree_drafters;
-  // Likewise those that can sample: draw from a q of theirs.
+  // Likewise those that can sample: draw from their own q.
   std::vector<std::string> sampling_drafters;
   // Of a request that names no drafter (Options::drafters); empty: the draft service's default.
   std::vector<std::string> default_drafters;
-  uint32_t max_nodes = 0;  // candidates in a tree that the target takes; 0: it takes chains alone
+  uint32_t max_nodes = 0;  // draft tokens in a tree that the target takes; 0: it takes chains alone
 
   // Tokens that a text may have, prompt and output together.
   uint32_t text_length() const {

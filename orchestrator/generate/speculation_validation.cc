@@ -24,7 +24,7 @@ absl::Status FillRule(const v1::GenerateRequest& request, GenerationRequest& to)
   const bool greedy = to.sampling.greedy();
   if (request.speculation().rule() == v1::RULE_GREEDY && !greedy) {
     return Invalid("speculation.rule is RULE_GREEDY at temperature ", to.sampling.temperature,
-                   "; it needs temperature 0");
+                   "; it requires temperature 0");
   }
   to.rule = messages::FromWire(request.speculation().rule())
                 .value_or(request.has_seed() ? Rule::kCoupled : Rule::kSpeculative);
@@ -188,7 +188,7 @@ absl::Status CheckShapesBlocks(absl::string_view field, double value, absl::stri
                    " needs a draft at temperature 0; leave one of them out");
   }
   return Invalid(field, " is ", value, ", and rule ", acceptance::Name(to.rule),
-                 ", which would be in force, draws candidates from a q, so ", what,
+                 ", which would be in force, draws draft tokens from a q, so ", what,
                  " is not exact; leave it 0, or take rule greedy or coupled");
 }
 
@@ -207,12 +207,12 @@ absl::Status FillNodes(const v1::SpeculationOptions& options, const ModelFacts& 
   }
   TANDEM_RETURN_IF_ERROR(CheckAble(model.tree_drafters,
                                    absl::StrCat("speculation.draft_nodes is ", nodes),
-                                   "makes chains alone", "make trees", model, to));
+                                   "makes only chains", "make trees", model, to));
   to.draft_nodes = nodes;
   return absl::OkStatus();
 }
 
-// What a drafter thinks of its candidates may end a block only where the text does not depend on
+// What a drafter thinks of its draft tokens may end a block only where the text does not depend on
 // them.
 absl::Status FillMinConfidence(const v1::SpeculationOptions& options, GenerationRequest& to) {
   if (!options.has_draft_min_confidence()) return absl::OkStatus();

@@ -12,7 +12,7 @@
 namespace tandem::orchestrator {
 
 // What an id stands for within a text, maybe part of a character. A special token's name; empty for
-// what is no token. Thread-safe.
+// what is not a token. Thread-safe.
 using TokenBytes = std::function<std::string(uint32_t id)>;
 
 // Sets token_bytes of each id of the message, and of the alternatives in it.

@@ -10,7 +10,7 @@ constexpr absl::Duration kSecond = absl::Seconds(1);
 
 // How long a worker rests at least after a long request (FairExecutor: and as long as it computed).
 // To read one costs the threads that carry the rounds of others, which know no turns: half a
-// millisecond for 1 MiB. So a worker takes at most 64 MiB a second, also of requests that are
+// millisecond for 1 MiB. So a worker takes at most 64 MiB per second, also of requests that are
 // refused at once.
 absl::Duration RestAfter(size_t bytes) {
   return absl::Nanoseconds(static_cast<int64_t>(bytes) * 15);

@@ -1,4 +1,5 @@
-// Where requests are parsed and tokenised: clients in turn, and long work apart from short work.
+// Where requests are parsed and tokenised: clients round-robin, and long work apart from short
+// work.
 #pragma once
 
 #include <cstddef>

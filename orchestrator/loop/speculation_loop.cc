@@ -156,7 +156,7 @@ void SpeculationLoop::RoundIsOver() {
   parts_.observer->OnDecided(round_);
 }
 
-// The target gives the last token of the text anyway, so candidates for it would be wasted.
+// The target gives the last token of the text anyway, so draft tokens for it would be wasted.
 // max_tokens fits the context, so this limits them to the context, too.
 uint32_t SpeculationLoop::CandidatesWanted() {
   const uint32_t room = TokensLeft() - 1;

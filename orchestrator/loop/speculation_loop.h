@@ -140,7 +140,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
   RoundRecord round_;                 // as far as it is known
   concurrency::Instant stage_began_;  // drafting or verifying
   uint32_t rounds_begun_ = 0;
-  bool refusal_logged_ = false;  // one line a text is enough
+  bool refusal_logged_ = false;  // one line per text is enough
   concurrency::Instant paused_;  // when its reader's patience began
 
   StageTimes times_;

@@ -46,7 +46,7 @@ class Builder {
     MetricFamily& family = Begin(name, MetricType::Counter, help);
     AddSeries(family).counter.value = static_cast<double>(value);
   }
-  // One series an element; `name_of(i)` is its label's value.
+  // One series per element; `name_of(i)` is its label's value.
   template <typename NameOf>
   void Counters(absl::string_view name, absl::Span<const uint64_t> values, absl::string_view label,
                 NameOf name_of, absl::string_view help) {
@@ -59,8 +59,9 @@ class Builder {
   void Failures(absl::Span<const uint64_t> failed) {
     MetricFamily& family = Begin(
         "request_failure_total", MetricType::Counter,
-        "Requests that did not end OK, by gRPC status, and by who has to act: client: refused "
-        "for what was asked, or withdrawn; load: no room, or not in time; server: failed here.");
+        "Requests that did not end OK, by gRPC status and by the side that must act: client: "
+        "refused for its content, or cancelled; load: no capacity, or not in time; server: failed "
+        "here.");
     for (size_t i = 1; i < failed.size(); ++i) {
       const auto code = static_cast<absl::StatusCode>(i);
       ClientMetric& series = AddSeries(family, "code", absl::StatusCodeToString(code));
@@ -91,28 +92,27 @@ class Builder {
 
 void AddRequests(const Totals& totals, Builder& to) {
   to.Gauge("num_requests_running", static_cast<double>(totals.running),
-           "Requests that were admitted and have not ended.");
+           "Running requests: admitted, not ended.");
   to.Gauge("num_requests_waiting", static_cast<double>(totals.waiting),
-           "Requests that were found good and wait to be admitted.");
+           "Valid requests waiting for admission.");
   to.Counter("prompt_tokens_total", totals.prompt_tokens,
-             "Tokens of prompts that were read: counted with a request's first token, once for all "
-             "of its samples.");
+             "Prompt tokens, counted with a request's first token, once for all of its samples.");
   to.Counter("generation_tokens_total", totals.generation_tokens,
-             "Tokens of text, those of requests that failed later included.");
+             "Generated tokens, including those of requests that failed later.");
   to.Counters(
       "request_success_total", totals.succeeded, "finished_reason",
       [](size_t i) { return static_cast<Finish>(i) == Finish::kStop ? "stop" : "length"; },
-      "Requests that ended OK, by how the text ended: the first one of several samples.");
+      "Requests that ended OK, by the finish reason of their first sample.");
   to.Failures(totals.failed);
   to.Counter("requests_with_ignored_fields_total", totals.requests_with_ignored_fields,
-             "Requests with fields that are not known here and change nothing of the text: their "
-             "clients are newer.");
+             "Requests with unknown fields that do not change the text: their clients are newer.");
   to.Distribution("time_to_first_token_seconds", totals.time_to_first_token,
                   "From a request's arrival to its first decided round, admission included.");
   to.Distribution(
       "inter_token_latency_seconds", totals.inter_token_latency,
-      "Time a token: of each round but a text's first, the time since the round before divided by "
-      "its tokens, observed once a token. (vLLM observes the undivided time once a step.)");
+      "Time per token: of each round except a text's first, the time since the previous round "
+      "divided by its tokens, observed once per token. (vLLM observes the undivided time once per "
+      "step.)");
   to.Distribution("e2e_request_latency_seconds", totals.e2e_request_latency,
                   "From arrival to the end, of requests that ended OK.");
   to.Distribution("request_queue_time_seconds", totals.request_queue_time,
@@ -147,9 +147,9 @@ void AddDrafters(const Totals& totals, Builder& to) {
   add("drafter_rounds_total", &DrafterCounts::rounds,
       "Rounds for which a drafter was chosen, where the request allows several.");
   add("drafter_draft_tokens_total", &DrafterCounts::draft_tokens,
-      "Candidates of each drafter that were verified, where the request allows several.");
+      "Verified draft tokens of each drafter, where the request allows several.");
   add("drafter_accepted_tokens_total", &DrafterCounts::accepted_tokens,
-      "Of these the accepted ones.");
+      "Accepted draft tokens of each drafter, where the request allows several.");
   add("drafter_generation_tokens_total", &DrafterCounts::tokens,
       "Tokens that texts got in the rounds of each drafter, where the request allows several.");
   std::array<uint64_t, kDrafterReasons> reasons = {};
@@ -164,45 +164,48 @@ void AddDrafters(const Totals& totals, Builder& to) {
 
 void AddSpeculation(const Totals& totals, Builder& to) {
   to.Counter("spec_decode_num_drafts_total", totals.drafts,
-             "Blocks of candidates that were verified: rounds with a draft.");
+             "Verified blocks of draft tokens: rounds with a draft.");
   to.Counter("spec_decode_num_draft_tokens_total", totals.draft_tokens,
-             "Candidates that were verified; of trees all nodes.");
-  to.Counter("tree_drafts_total", totals.tree_drafts,
-             "Blocks of candidates that were trees: at most the candidates of one path are "
-             "accepted of each.");
+             "Verified draft tokens; of trees all nodes.");
+  to.Counter(
+      "tree_drafts_total", totals.tree_drafts,
+      "Verified trees of draft tokens: at most the tokens of one path are accepted of each.");
   to.Counter("spec_decode_num_accepted_tokens_total", totals.accepted_tokens,
-             "Candidates that were accepted, those past the end of a text included.");
+             "Accepted draft tokens, including those past the end of a text.");
   to.Counters(
       "spec_decode_num_accepted_tokens_per_pos_total", totals.accepted_at, "position",
       [](size_t i) { return absl::StrCat(i); },
-      "Accepted candidates by their position in the block.");
+      "Accepted draft tokens by their position in the block.");
   to.Counter("rejected_rounds_total", totals.rejected_rounds,
-             "Rounds in which a candidate was rejected.");
+             "Rounds in which a draft token was rejected.");
   to.Gauge(
       "alpha_hat", theory::EstimateAlpha(totals.accepted_tokens, totals.rejected_rounds),
-      "Estimate of the chance that a tested candidate is accepted (of a tree: that one of a node's "
-      "candidates is), since the start: accepted / (accepted + rejected rounds).");
+      "Estimated probability that a tested draft token is accepted (in a tree: one of a node's "
+      "children), since the start: accepted / (accepted + rejected rounds).");
   to.Counters(
       "length_chosen_rounds_total", totals.chosen_lengths, "length",
       [](size_t i) { return absl::StrCat(i); },
-      "Rounds by the number of candidates that the length policy chose.");
+      "Rounds by the number of draft tokens that the length policy chose.");
   to.Counters(
       "length_zero_rounds_total", totals.zero_rounds, "cause",
       [](size_t i) { return Name(static_cast<ZeroCause>(i)); },
       "Rounds for which the length policy chose no draft, by its reason.");
   to.Gauge(
       "length_alpha", totals.estimates.alpha.value_or(0),
-      "The length policy's last estimate of the chance that a candidate is accepted; 0 = none.");
+      "The length policy's last estimate of the probability that a draft token is accepted; 0 = "
+      "no estimate.");
   to.Gauge("length_draft_token_seconds",
            absl::ToDoubleSeconds(totals.estimates.draft_token.value_or(absl::ZeroDuration())),
-           "The length policy's last estimate of the time of one more draft token; 0 = none.");
+           "The length policy's last estimate of the time of one more draft token; 0 = no "
+           "estimate.");
   to.Gauge(
       "length_min_confidence", totals.estimates.min_confidence.value_or(0),
-      "The confidence at which the length policy lets a block end, its last choice; 0 = none.");
+      "The length policy's last choice of the confidence below which a block ends; 0 = no such "
+      "choice.");
   AddDrafters(totals, to);
   to.Counter("one_hot_blocks_total", totals.one_hot_blocks,
-             "Blocks whose probabilities the target did not take, and that were verified as "
-             "one-hot; counted when a text ends.");
+             "Blocks whose probabilities the target refused, so they were verified as one-hot; "
+             "counted when a text ends.");
 }
 
 void AddRounds(const Totals& totals, Builder& to) {
@@ -210,7 +213,7 @@ void AddRounds(const Totals& totals, Builder& to) {
   to.Counters(
       "rounds_without_draft_total", totals.rounds_without_draft, "cause",
       [](size_t i) { return Name(static_cast<PlainCause>(i)); },
-      "Rounds that went without a draft, by cause.");
+      "Rounds without a draft, by cause.");
   to.Counters(
       "prepared_rounds_total", absl::MakeConstSpan(totals.prepared_rounds).subspan(1), "use",
       [](size_t i) { return Name(static_cast<PreparedUse>(i + 1)); },
@@ -226,21 +229,20 @@ void AddRounds(const Totals& totals, Builder& to) {
   to.Counter("cached_tokens_total", totals.cached_tokens,
              "Prompt tokens that targets took from other texts of a cache_scope");
   to.Counter("target_replays_total", totals.target_replays,
-             "Times that a text's whole prefix was sent to a target again; counted when a text "
+             "Replays: a text's whole prefix was sent to a target again; counted when the text "
              "ends.");
-  to.Counter(
-      "draft_reconnections_total", totals.draft_reconnections,
-      "Times that a text got a draft again after it had lost one; counted when a text ends.");
+  to.Counter("draft_reconnections_total", totals.draft_reconnections,
+             "Reconnections to a draft of a text that had lost one; counted when the text ends.");
   to.Distribution("round_seconds", totals.round_seconds,
-                  "From a round's beginning to its decision.");
+                  "Time of a round, from its beginning to its decision.");
   to.Distribution("round_draft_queue_seconds", totals.round_draft_queue,
-                  "Of a round's stage draft: waiting for the draft's thread, as the draft says; "
-                  "observed once a round.");
+                  "Part of a round's stage draft: waiting for the draft's thread, as the draft "
+                  "reports it; observed once per round.");
   to.Stages("round_stage_seconds", totals.stage_seconds,
-            "A round's time by stage, each observed once a round; they sum up to round_seconds. "
-            "draft: waiting for the block; network: waiting, less what the peers report of "
-            "themselves; slot: for a target, a slot there, or a Step that came to nothing; queue: "
-            "for the target's device; device: in the target's passes; own: the orchestrator.");
+            "A round's time by stage, each observed once per round; they add up to round_seconds. "
+            "draft: waiting for the block; network: waiting, less what the peers report; slot: "
+            "waiting for a target or a slot there, or for a Step that failed; queue: waiting for "
+            "the target's device; device: the target's passes; own: the orchestrator.");
 }
 
 }  // namespace
@@ -259,9 +261,9 @@ std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
       "open_calls", static_cast<double>(counts.calls),
       "Calls of Generate, Tokenize and Detokenize whose end has not reached their clients.");
   builder.Gauge("unread_bytes", static_cast<double>(counts.bytes),
-                "Memory of replies that clients have not read yet.");
+                "Bytes of replies that clients have not read yet.");
   builder.Counter("calls_refused_total", counts.refused,
-                  "Calls that were refused because too many were open.");
+                  "Calls refused because too many were open.");
   builder.Counters(
       "unread_dropped_total", counts.dropped, "cause",
       [](size_t i) { return Name(static_cast<UnreadDrop>(i)); },
@@ -273,9 +275,9 @@ std::vector<MetricFamily> UnreadFamilies(const UnreadCounts& counts) {
 std::vector<MetricFamily> PeerFamilies(absl::Span<const v1::Peer> peers,
                                        const std::map<RefusalKey, uint64_t>& refusals) {
   MetricFamily up = Family("peer_up", MetricType::Gauge,
-                           "1: the target or draft answers and fits; 0: it does not.");
+                           "1: the target or draft answers and is compatible; 0: it does not.");
   MetricFamily refused = Family("peer_refused_total", MetricType::Counter,
-                                "How often the target or draft was found not to fit: another "
+                                "How often the target or draft was incompatible: another "
                                 "tokenizer or protocol. Such a peer is not used.");
   std::set<std::pair<std::string, int>> seen;
   for (const v1::Peer& peer : peers) {

@@ -24,7 +24,7 @@ struct BrowserGuard {
   // port; "*": all.
   std::vector<std::string> allowed_hosts;
 
-  // INVALID_ARGUMENT names the first of `allowed_hosts` that is no name. `flag`: for the error.
+  // INVALID_ARGUMENT names the first of `allowed_hosts` that is not a name. `flag`: for the error.
   absl::Status Validate(absl::string_view flag) const;
 
   // PERMISSION_DENIED: a name that nobody gave to this port. Addresses and loopback names always

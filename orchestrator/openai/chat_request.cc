@@ -27,7 +27,7 @@ void CheckContent(Fields& fields) {
   for (size_t i = 0; i < content->size(); ++i) {
     const base::JsonValue part = (*content)[i];
     if (part["type"].String() != "text" || !part["text"].String().has_value()) {
-      return fields.Fail("content", absl::StrCat("has a part that is no text: part ", i));
+      return fields.Fail(absl::StrCat("content[", i, "]"), "must be a part of type \"text\"");
     }
   }
 }

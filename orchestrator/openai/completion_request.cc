@@ -98,10 +98,10 @@ absl::StatusOr<CompletionRequest> ParseCompletion(const base::JsonValue& body) {
   const uint64_t samples = std::max(1u, request.wire.samples());
   if (const auto best_of = fields.Unsigned("best_of", 0, UINT32_MAX);
       best_of.has_value() && *best_of != 1 && *best_of != samples) {
-    fields.Fail("best_of", "is not served: all texts that are drawn are sent; leave it out");
+    fields.Fail("best_of", "is not supported: all generated texts are sent; leave it out");
   }
   if (const auto suffix = fields.Text("suffix"); suffix.has_value() && !suffix->empty()) {
-    fields.Fail("suffix", "is not served");
+    fields.Fail("suffix", "is not supported");
   }
   TANDEM_RETURN_IF_ERROR(fields.Finish());
   return request;

@@ -287,7 +287,7 @@ std::string CompletionWriter::PromptEvents(const v1::PromptLogprobs& logprobs, u
 }
 
 // A token waits for the text before it, which may be held back: so where it begins is known by what
-// was sent. Ids whose text comes later are an event only for who asked for ids.
+// was sent. Ids whose text comes later are an event only for clients that asked for ids.
 std::string CompletionWriter::DeltaEvent(const v1::Delta& delta, size_t index) {
   if (options_.echo_alone) return {};
   Choice& choice = choices_[index];

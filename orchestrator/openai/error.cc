@@ -21,7 +21,7 @@ namespace {
 constexpr absl::string_view kFieldPayload = "tandem.v1.field";
 constexpr absl::string_view kCodePayload = "tandem.v1.code";
 
-// Paths that are no options of a request (common/messages/request_options.h), and their names over
+// Paths that are not options of a request (common/messages/request_options.h), and their names over
 // HTTP.
 constexpr std::pair<absl::string_view, absl::string_view> kNames[] = {
     {"messages", "messages"},

@@ -1,5 +1,5 @@
-// The members of a JSON object, read by name. The first thing that is wrong is kept, and what
-// nobody has asked for is wrong as well: an option is never ignored in silence.
+// Reads the members of a JSON object by name. The first error is kept, and a member that was not
+// read is an error, too: an option is never silently ignored.
 //
 //   Fields fields(object);
 //   if (auto n = fields.Unsigned("n", 1, 16)) request.set_samples(*n);
@@ -22,10 +22,10 @@
 
 namespace tandem::orchestrator {
 
-// Names are the client's own: errors show so many bytes of one.
+// Names come from the client: errors show at most this many bytes of one.
 inline constexpr size_t kMaxShownName = 64;
 
-// Not thread-safe. A member that is null counts as one that is not there.
+// Not thread-safe. A member that is null counts as missing.
 class Fields {
  public:
   // `object` is an object. `prefix`: what its members' names begin with in errors, such as
@@ -33,7 +33,7 @@ class Fields {
   explicit Fields(const base::JsonValue& object, std::string prefix = "")
       : object_(object), prefix_(std::move(prefix)) {}
 
-  // Absent: it is not there, or is wrong.
+  // Nullopt: missing or invalid.
   std::optional<bool> Bool(absl::string_view name);
   std::optional<double> Number(absl::string_view name);
   std::optional<uint64_t> Unsigned(absl::string_view name, uint64_t min, uint64_t max);
@@ -42,24 +42,24 @@ class Fields {
   std::optional<base::JsonValue> Object(absl::string_view name);
   std::optional<base::JsonValue> Any(absl::string_view name);
 
-  // Members that may be there and do nothing.
+  // Members that are accepted and ignored.
   void Inert(std::initializer_list<absl::string_view> names);
-  // Members that are not served. `otherwise` says what to do; may be empty.
+  // Unsupported members. `otherwise` says what to do instead; may be empty.
   void Refuse(std::initializer_list<absl::string_view> names, absl::string_view otherwise = "");
-  // A switch that may be there with the one value that is served.
+  // A switch of which only one value is supported.
   void Only(absl::string_view name, bool value);
 
-  // Keeps "NAME " + `what`, unless something was wrong before.
+  // Keeps the error "NAME " + `what`, unless there was one before.
   void Fail(absl::string_view name, absl::string_view what);
-  // As Fail, for a member that is not there: a name that nobody has asked for comes before it,
-  // because it may be a wrong spelling of this one.
+  // As Fail, for a missing member: an unknown name is reported first, because it may be a
+  // misspelling of this one.
   void Missing(absl::string_view name, absl::string_view what);
   void Keep(absl::Status status);
 
   bool ok() const { return status_.ok(); }
-  // Whoever writes a member of `other` here is told where it belongs.
+  // Members of `other` that appear here are refused with the object where they belong.
   void Suggest(const Fields& other);
-  // What was wrong first; else a member that nobody has asked for; else one that is missing.
+  // The first error; else an unknown member; else a missing one.
   absl::Status Finish();
 
  private:

@@ -335,7 +335,7 @@ absl::Status OpenAiService::Prepare(CompletionRequest& request, WriterOptions& w
   return absl::OkStatus();
 }
 
-// The prompt as text, for who wants it before the completion.
+// The prompt as text, for callers that want it before the completion.
 std::string OpenAiService::Echo(const v1::GenerateRequest& request) const {
   if (request.has_text()) return request.text();
   const std::vector<uint32_t> ids(request.ids().ids().begin(), request.ids().ids().end());

@@ -8,7 +8,7 @@
 namespace tandem::orchestrator {
 
 struct DecodingLoad {
-  uint32_t sequences = 0;       // decoded at the same time; 0: not known
+  uint32_t sequences = 0;       // decoded at the same time; 0: unknown
   uint32_t pass_rows = 0;       // that a pass of rounds aims at; 0: takes all
   uint32_t pass_sequences = 1;  // that it takes whatever their rows
   std::optional<double> draft_tokens =

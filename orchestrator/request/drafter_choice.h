@@ -15,7 +15,7 @@ inline constexpr size_t kMaxDrafters = 16;     // that a request may name
 enum class DrafterReason : uint8_t {
   kFirst,  // nothing is known of this text yet: the one that did best for other texts
   kTrial,  // it may be better for this text, and is measured for some rounds
-  kBest,   // the most tokens a time for this text so far
+  kBest,   // the highest throughput for this text so far
   kOther,  // a better one failed: its draft is lost, or refuses it
 };
 inline constexpr int kDrafterReasons = 4;

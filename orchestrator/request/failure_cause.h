@@ -1,5 +1,5 @@
-// Who has to act on a request that did not end OK. Metrics and the log take it from here; alerts
-// and dashboards from the label `cause` of tandem:request_failure_total.
+// The side that must act on a request that did not end OK. Metrics and the log take it from here;
+// alerts and dashboards from the label `cause` of tandem:request_failure_total.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace tandem::orchestrator {
 
-// Who decides the number of candidates of a request that leaves it open.
+// Who decides the number of draft tokens of a request that leaves it open.
 enum class LengthMode : uint8_t { kAuto, kHeuristic };
 
 // Why a policy chose no draft. The names are part of the interface (generation.proto,

@@ -56,7 +56,7 @@ struct GenerationRequest {
   uint32_t priority = 0;                 // 0 to 10; higher ones are admitted and served first
   std::optional<uint32_t> draft_tokens;  // absent: the length policy decides; 0: no draft
   LengthMode length_mode = LengthMode::kHeuristic;  // where draft_tokens is absent
-  uint32_t draft_nodes = 0;  // candidates of a tree at most, to kMaxTreeNodes; 0: chains
+  uint32_t draft_nodes = 0;  // draft tokens of a tree at most, to kMaxTreeNodes; 0: chains
   // The length policy decides for each round whether it has a tree, where target and draft serve
   // trees.
   bool auto_nodes = false;  // only with `auto`, and draft_nodes above 0
@@ -66,7 +66,7 @@ struct GenerationRequest {
   // under rules greedy and coupled alone.
   uint32_t prepare = 0;
   std::string cache_scope;           // prefixes are shared within it; empty: with nobody
-  std::vector<std::string> ignored;  // fields that the client set and that are not known here
+  std::vector<std::string> ignored;  // unknown fields that the client set
   std::string drafter;               // empty: the draft service's default, or `drafters`
   // Those among which a chooser chooses (draft/choice): none, or 2 to kMaxDrafters. Then `drafter`
   // is empty.
@@ -82,7 +82,7 @@ struct GenerationRequest {
   // The rule that the draft is told.
   acceptance::Rule draft_rule() const;
   // Whether the draft may shape its blocks by what it computed: trees, and chains that end by
-  // confidence. The draft refuses both under a rule whose candidates are drawn from a q.
+  // confidence. The draft refuses both under a rule whose draft tokens are drawn from a q.
   bool shapes_blocks() const;
 };
 
@@ -140,7 +140,7 @@ struct PromptLogprobs {
 enum class PlainCause : uint8_t {
   kFirstRound,    // target and draft read the prompt at the same time
   kOff,           // the request wants none, or no draft is configured
-  kPolicyZero,    // the length policy says 0, or the text has room for no candidate
+  kPolicyZero,    // the length policy says 0, or the text has room for no draft token
   kDraftLate,     // no block within its time
   kDraftLost,     // the draft's stream broke or cannot be opened
   kDraftRefused,  // the draft does not fit (tokenizer, options, drafter)
@@ -182,7 +182,7 @@ struct AcceptanceCounts {
   uint64_t batch_rows = 0;       // rows of the passes that decided rounds, summed over rounds
   uint64_t batch_sequences = 0;  // sequences of these passes, summed over rounds
   uint64_t cached_tokens = 0;    // of what was sent: not computed, taken from other texts
-  uint32_t tree_rounds = 0;      // whose candidates were a tree
+  uint32_t tree_rounds = 0;      // whose draft tokens were a tree
   // Of the rounds that the length policy was asked in (generation.proto, LengthRecord).
   std::vector<uint32_t> chosen_histogram;
   uint32_t zero_rounds[kZeroCauses] = {};

@@ -28,7 +28,7 @@ struct RoundRecord {
   uint32_t draft_depth = 0;   // of these, on the longest path; of a chain all
   uint32_t accepted_tokens = 0;  // of these
   uint32_t node = 0;             // the last accepted one, from 1; 0: none was accepted
-  bool tree = false;             // the candidates were a tree
+  bool tree = false;             // the draft tokens were a tree
   bool rejected = false;         // ended by a rejection
   uint32_t tokens = 0;           // that the text got; accepted_tokens + 1 - tokens were cut
   std::optional<PlainCause> cause;
@@ -48,7 +48,7 @@ struct RoundRecord {
   uint32_t pass_sequences = 0;
   absl::Duration prefill;  // of stages.queue and stages.device: prompts and replays of any request
 
-  // How many candidates could be accepted: those of the longest path.
+  // How many draft tokens could be accepted: those of the longest path.
   uint32_t length() const { return tree ? draft_depth : draft_tokens; }
   // Whether it went without a draft because that was not there or did not fit: it says nothing of
   // what a block brings.

@@ -1,5 +1,5 @@
-// A line of requests or sequences that wait for their turn: higher priority first, then clients in
-// turn (common/concurrency/client_turns.h).
+// A line of requests or sequences that wait for their turn: higher priority first, then clients
+// round-robin (common/concurrency/client_turns.h).
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ class StopMatcher {
   };
 
   // Takes the next piece. Do not call it after a match. Unless `may_end`, a string that `piece`
-  // completes is no match; but a string that begins in it and is completed later is.
+  // completes is not a match; but a string that begins in it and is completed later is.
   Result Feed(absl::string_view piece, bool may_end = true);
 
   // The text is over. Returns the text that was held back.

@@ -1,6 +1,6 @@
 // Traces a request as the span `generate`, from the call's arrival to its last message. Its parent
 // is the client's span if the call names one (traceparent). The rounds of its samples are its
-// children (round_trace.h). Beside ours it has the attributes of gen_ai, and those of the way that
+// children (round_trace.h). Beside our attributes it has those of gen_ai, and those of the way that
 // the call came, rpc or http.
 #pragma once
 

@@ -217,8 +217,8 @@ Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
     return Fault(absl::StrCat("the target needs more than the whole prefix: ", reply.message));
   }
   held_ = reply.held < sent_keep_ ? reply.held : 0;
-  // The sequence stays, so this is no replay. It gets a new number, so a second answer to the old
-  // one is ignored.
+  // The sequence stays, so this is not a replay. It gets a new number, so a second answer to the
+  // old one is ignored.
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   stages_.Vain(clock_.Now());

@@ -1,9 +1,9 @@
 // Exchanges one Step at a time with one target. It decides what is sent of a round and what an
 // answer means. A long prefix goes in pieces, one in each Step; the last Step has the round's
-// candidates.
+// draft tokens.
 //
 // Round numbers rise with every Step of a sequence. A round that is sent again to a new sequence or
-// target keeps its number, its candidates and their q. So each round leaves enough numbers below
+// target keeps its number, its draft tokens and their q. So each round leaves enough numbers below
 // its own for the pieces of a whole replay. An answer counts only if it answers the Step that was
 // sent last, on the stream that it was sent on (no two streams of any targets share an
 // incarnation). So an answer is applied once, and a late or doubled one is ignored.
@@ -49,8 +49,8 @@ class StepExchange {
   // Begins a round with `block` after the committed tokens. Nothing is sent yet.
   void BeginRound(CandidateTree block);
   // Sends the next Step of the round on the target's stream: the prefix from where the target holds
-  // it, and the candidates if the prefix ends there. Call it while no Step is unanswered. `target`
-  // must not move until Drop.
+  // it, and the draft tokens if the prefix ends there. Call it while no Step is unanswered.
+  // `target` must not move until Drop.
   void Send(const TargetInfo& target);
   // Same as Send, after a wait for a target.
   void SendAfterWait(const TargetInfo& target);

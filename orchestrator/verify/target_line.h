@@ -75,7 +75,7 @@ class TargetLine {
   std::vector<std::shared_ptr<Link>> TakeLeft();
 
  private:
-  // Room is kept for who has asked for it and waits for the answer.
+  // Room is kept for the session that has asked for it and waits for the answer.
   void KeepForAsker(TargetView& view);
   bool Assign(uint64_t id, Session& session, std::vector<TargetView>& views,
               concurrency::Instant now, concurrency::Instant next);
@@ -84,7 +84,7 @@ class TargetLine {
 
   Chooser chooser_;
   WaitingLine line_;
-  std::set<uint64_t> offers_;  // sessions whose slots are to be had
+  std::set<uint64_t> offers_;  // sessions with available slots
   std::map<uint64_t, Session> sessions_;
   uint64_t last_session_ = 0;
   base::SequenceId last_sequence_;

@@ -58,7 +58,7 @@ class TargetPace {
   uint64_t good() const { return good_.load(std::memory_order_relaxed); }  // number so far
 
   // A new stream began, and its target says what passes take; a curve that is not sorted or too
-  // long is ignored. What older streams reported holds no more. `process` names the target's
+  // long is ignored. What older streams reported is discarded. `process` names the target's
   // process: one that is new has answered nothing yet.
   void StreamBegan(const std::string& process, std::vector<CostPoint> curve);
 

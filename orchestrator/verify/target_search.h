@@ -34,7 +34,7 @@ struct SessionNeeds {
   uint32_t priority = 0;    // 0 to 10; higher ones stand first in line
   std::string client;       // its connection; those of one priority have turns
   uint32_t length = 0;      // tokens that its text may have, prompt and output together
-  uint32_t max_nodes = 0;   // candidates in its trees; 0: it has none
+  uint32_t max_nodes = 0;   // draft tokens in its trees; 0: it has none
 };
 
 // What a session has experienced at targets.

@@ -1,5 +1,5 @@
-// The targets of a TargetPool, and what is known about each: who comes and goes (peers/peer_set.h),
-// who is left alone (target_health.h), who has slots (target_slots.h).
+// The targets of a TargetPool and the state of each: additions and removals (peers/peer_set.h),
+// ejection (target_health.h), free slots (target_slots.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace tandem::orchestrator {
 
-// Not thread-safe: guarded by the pool's lock. It calls clients but waits for none.
+// Not thread-safe: guarded by the pool's lock. It calls clients without waiting for them.
 class TargetSet {
  public:
   using Peers = PeerSet<VerifyClient, TargetHealth, TargetSlots>;
@@ -32,33 +32,33 @@ class TargetSet {
 
   TargetSet(absl::Duration ejection_min, absl::Duration ejection_max, uint64_t seed);
 
-  // The two halves of taking up a list (PeerSet). The results of both say whether a waiting session
-  // may be concerned.
+  // The two halves of applying a list of addresses (PeerSet). Both return whether waiting sessions
+  // may be affected.
   Peers::News Compare(const PeerList& list);
   bool Arrange(const PeerList& list, const std::vector<PeerAddress>& fresh, Clients made);
 
-  // Takes out the targets that are leaving and have nothing left to do.
+  // Removes leaving targets that have no work left.
   struct Left {
     Clients to_close;   // close them with no lock held
     Clients forgotten;  // their streams have ended; free them with no lock held
   };
   Left TakeLeft();
 
-  // The target that had this stream when Views last looked; null if none had.
+  // The target that had this stream in the last call of Views; null if none had.
   Target* Of(base::Incarnation incarnation);
-  // The connected targets. A full target may be tried again when its time is over, and then every
-  // `retry_after`. Pointers are valid until a target is taken out.
+  // The connected targets. A full target may be tried again after its time, and then every
+  // `retry_after`. Pointers are valid until a target is removed.
   std::vector<TargetView> Views(concurrency::Instant now, absl::Duration retry_after);
 
-  // OK if at least one target is connected. Else the error says why not; FAILED_PRECONDITION means
-  // that none fits.
+  // OK if at least one target is connected. Otherwise the error says why; FAILED_PRECONDITION means
+  // that none is compatible.
   absl::Status Ready() const;
-  // Says why a session of this model (empty: of any) has no target: none fits, or none has a slot.
+  // Why a session of this model (empty: any) has no target: incompatible ones, or no free slot.
   SeekResult WhyNot(const std::string& model_id) const;
-  // The Welcome of the first connected target; else of the first that was ever connected; else of
-  // one that has left.
+  // The Welcome of the first connected target; else of the first that was ever connected; else of a
+  // target that has left.
   std::optional<v1::Welcome> welcome() const;
-  // The most tokens that a sequence of this model may have at any target; 0: no target says.
+  // Maximum tokens of a sequence of this model at any target; 0: unknown.
   uint32_t MaxLength(const std::string& model_id) const;
   std::vector<v1::Peer> Describe(concurrency::Instant now) const { return peers_.Describe(now); }
 

@@ -28,7 +28,7 @@ namespace tandem::orchestrator {
 struct Verified {
   enum class Kind : uint8_t {
     kVerdict,       // `reply` is OK; its entries are not validated
-    kBlockRefused,  // the target refuses such candidates: repeat the round without them
+    kBlockRefused,  // the target refuses such draft tokens: repeat the round without them
     kFailed,        // `status` ends the request
   };
   Kind kind = Kind::kVerdict;

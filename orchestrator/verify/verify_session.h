@@ -22,7 +22,7 @@ struct VerifyStep {
   // The sequence's settings, for the target. Present exactly if keep = 0.
   std::optional<speculation::SequenceSettings> setup;
   speculation::PrefixDelta prefix;
-  bool more = false;             // the prefix goes on in the next Step; no candidates then
+  bool more = false;             // the prefix goes on in the next Step; no draft tokens then
   CandidateTree block;           // empty: plain decoding
   bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();

@@ -1,7 +1,7 @@
-// Makes the one verdict of each Step, out of what the engine told of it or of why nothing is
-// computed for it, and sends it on its stream.
+// Builds the single verdict of each Step, from the engine's results or from the reason why nothing
+// is computed for it, and sends it on its stream.
 //
-// Thread safety: none; the device's thread alone.
+// Not thread-safe: used on the device's thread only.
 #pragma once
 
 #include <optional>
@@ -27,22 +27,22 @@ class Answers {
           PassObserver& observer)
       : streams_(streams), table_(table), clock_(clock), observer_(observer) {}
 
-  // A Step that does not get to the device, or no further. One that is answered stays so.
+  // A Step that does not reach the device, or stops there. An answered one stays answered.
   void Refuse(Work& work, messages::Refusal refusal);
   void Refuse(Stream& stream, RefusedStep step, concurrency::Instant arrived);
-  // It had no time left when work on it would have begun.
+  // Its deadline had passed before work on it began.
   void RefuseExpired(Work& work);
   // INTERNAL, and its sequence ends.
   void Fail(Work& work, std::string message);
 
-  // What a pass gave of the Step's rows. The Step is answered when none are left, or when it
-  // failed. Whether a round of its sequence ended with it: its client may come back at once.
+  // The results of a pass for the Step's rows. The Step is answered when no rows are left, or when
+  // it failed. Returns whether a round of its sequence ended, so its client may return at once.
   bool AddResult(Work& work, const PartResult& result);
-  // STATUS_OK; nothing of the Step is left to compute.
+  // STATUS_OK; the Step is completely computed.
   void Complete(Work& work, const PartResult& result);
 
-  // Sends the verdicts that were made, in messages of a bounded size. Each has a report. A stream
-  // that is owed verdicts and has heard nothing for kQuiet gets a report alone: the device works,
+  // Sends the finished verdicts in messages of bounded size, each with a report. A stream that
+  // waits for verdicts and has received nothing for kQuiet gets a report alone: the device works
   // for others or on a long prompt.
   void Send(absl::FunctionRef<v1::Load(Stream& stream)> load_for);
 

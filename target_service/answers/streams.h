@@ -1,4 +1,4 @@
-// Who is connected to the device, and what each of them has of it.
+// The streams that are connected to the device, and the share of each.
 //
 // Thread safety: none; the device's thread alone.
 #pragma once

@@ -24,7 +24,7 @@ using telemetry::SingleValue;
 std::vector<prometheus::Counter*> AddSteps(prometheus::Registry& registry) {
   auto& family = prometheus::BuildCounter()
                      .Name("tandem:target_steps_total")
-                     .Help("Steps that were answered, by status")
+                     .Help("Answered Steps, by status")
                      .Register(registry);
   std::vector<prometheus::Counter*> counters(internal::v1::Status_ARRAYSIZE, nullptr);
   for (int status = internal::v1::STATUS_OK; status < internal::v1::Status_ARRAYSIZE; ++status) {
@@ -42,7 +42,7 @@ TargetMetrics::TargetMetrics()
       steps_(AddSteps(*registry_)),
       candidates_(prometheus::BuildCounter()
                       .Name("tandem:target_candidates_total")
-                      .Help("Candidates that were checked")
+                      .Help("Verified draft tokens")
                       .Register(*registry_)
                       .Add({})),
       prefix_queries_(prometheus::BuildCounter()
@@ -58,10 +58,9 @@ TargetMetrics::TargetMetrics()
       pass_seconds_(AddHistogram(*registry_, "tandem:target_pass_seconds",
                                  "The model's time for a pass", SecondsBuckets())),
       pass_rows_(AddHistogram(*registry_, "tandem:target_pass_rows",
-                              "Tokens that a pass computed, all sequences together",
-                              CountBuckets())),
-      pass_sequences_(AddHistogram(*registry_, "tandem:target_pass_sequences",
-                                   "Sequences that shared a pass", CountBuckets())),
+                              "Tokens per pass, all sequences together", CountBuckets())),
+      pass_sequences_(AddHistogram(*registry_, "tandem:target_pass_sequences", "Sequences per pass",
+                                   CountBuckets())),
       queue_seconds_(AddHistogram(*registry_, "tandem:target_step_queue_seconds",
                                   "From a Step's arrival to its first pass; of those answered OK",
                                   SecondsBuckets())),
@@ -109,23 +108,23 @@ std::vector<MetricFamily> TargetMetrics::Collect(const v1::Load& load, size_t ac
                                  "The model's time for all passes", MetricType::Counter,
                                  passes.sample_sum));
   families.push_back(SingleValue("tandem:target_active_sequences",
-                                 "Sequences that are held, with those whose stream broke just now",
+                                 "Open sequences, including those whose stream broke just now",
                                  MetricType::Gauge, static_cast<double>(active_sequences)));
   families.push_back(SingleValue("tandem:target_free_slots", "Sequences that could be opened now",
                                  MetricType::Gauge, load.free_slots()));
   if (load.has_free_tokens()) {
     families.push_back(SingleValue("tandem:target_free_tokens",
-                                   "Tokens of the pool that no sequence has reserved",
+                                   "Tokens of the KV cache that no sequence has reserved",
                                    MetricType::Gauge, static_cast<double>(load.free_tokens())));
   }
   if (load.has_free_tokens() && engine.pool_tokens > 0) {
     const double free = static_cast<double>(load.free_tokens());
     const double used = 1 - free / static_cast<double>(engine.pool_tokens);
     families.push_back(SingleValue("tandem:target_kv_cache_usage_ratio",
-                                   "Part of the pool that sequences have reserved, 0 to 1",
-                                   MetricType::Gauge, std::clamp(used, 0.0, 1.0)));
+                                   "Reserved part of the KV cache, 0 to 1", MetricType::Gauge,
+                                   std::clamp(used, 0.0, 1.0)));
   }
-  families.push_back(SingleValue("tandem:target_queued_rows", "Tokens that wait for a pass",
+  families.push_back(SingleValue("tandem:target_queued_rows", "Tokens waiting for a pass",
                                  MetricType::Gauge, load.queued_rows()));
   families.push_back(SingleValue("tandem:target_switched_off_paths",
                                  "Faster ways of computing that failed the device's self-check",

@@ -5,7 +5,7 @@
 //   Await    what the oldest pass that was launched gave
 //
 // No logits cross this seam: a row of them is as long as the vocabulary, and 64 sequences of 5
-// rows at 128k tokens are 164 MB a pass. The engine judges rows where they lie: it makes p of the
+// rows at 128k tokens are 164 MB per pass. The engine judges rows where they lie: it makes p of the
 // logits and applies the target's half of the rule (common/acceptance/rule.h). Entries and log
 // probabilities come back. The tokens that penalties look back at are the engine's too.
 //
@@ -89,13 +89,13 @@ struct PassPart {
   // it held from there on is dropped.
   int start = 0;
 
-  // At least one, all of them in the vocabulary: a candidate outside it is a 0 here. They are held
-  // from then on, candidates too; of a tree those that stand.
+  // At least one, all of them in the vocabulary: a draft token outside it is a 0 here. They are
+  // held from then on, draft tokens too; of a tree those that stand.
   absl::Span<const uint32_t> tokens;
 
-  // What is judged: the row of the last committed token, and one row a candidate, so the last
+  // What is judged: the row of the last committed token, and one row per draft token, so the last
   // 1 + block->size() rows. With the ids as they were sent: one outside the vocabulary has p = 0.
-  // Each q is empty, which is one-hot, or gives its candidate more than 0. Null: tokens are
+  // Each q is empty, which is one-hot, or gives its draft token more than 0. Null: tokens are
   // committed, and there is more.
   //
   // A tree (block->parents is not empty; only where EngineInfo::trees) is judged by a rule that has
@@ -107,7 +107,7 @@ struct PassPart {
   // far as that. At most tokens.size(); settings->logprobs is there. Empty: none are wanted.
   absl::Span<const uint32_t> prompt_targets;
 
-  // Tokens of the sequence that are no candidates, these included.
+  // Tokens of the sequence that are not draft tokens, these included.
   uint32_t committed() const {
     const size_t candidates = block != nullptr ? block->size() : 0;
     return static_cast<uint32_t>(start) + static_cast<uint32_t>(tokens.size() - candidates);
@@ -115,13 +115,13 @@ struct PassPart {
 };
 
 struct PartResult {
-  // INTERNAL: a row is no distribution (a NaN or an infinity in the model's output), so nothing
+  // INTERNAL: a row is not a distribution (a NaN or an infinity in the model's output), so nothing
   // can be drawn from it. The other parts of the pass are not touched by that.
   absl::Status status;
-  std::vector<acceptance::Entry> entries;  // of the block: 1 + candidates; else none
+  std::vector<acceptance::Entry> entries;  // of the block: 1 + draft tokens; else none
   std::vector<uint32_t> path;  // of a tree: the nodes that stand (acceptance::Decision::path)
-  std::vector<sampling::NodeLogprobs> logprobs;         // one an entry, where settings have them
-  std::vector<sampling::NodeLogprobs> prompt_logprobs;  // one a prompt target
+  std::vector<sampling::NodeLogprobs> logprobs;         // one per entry, where settings have them
+  std::vector<sampling::NodeLogprobs> prompt_logprobs;  // one per prompt target
 };
 
 struct PassResult {

@@ -62,7 +62,7 @@ class PMaker {
   std::optional<sampling::SamplingParameters> at_one_;
 };
 
-// Makes `history` the committed tokens and the candidates on the path to row `row` of the block.
+// Makes `history` the committed tokens and the draft tokens on the path to row `row` of the block.
 // Those outside the vocabulary count as output too; nothing after them can stand.
 void PutPath(const CandidateTree& block, uint32_t committed, size_t row,
              sampling::TokenHistory& history) {
@@ -95,8 +95,8 @@ absl::Status MakeAll(const PMaker& maker, const CandidateTree& block, uint32_t c
   return absl::OkStatus();
 }
 
-// Of each node the candidate whose log probability is told: of a chain the next one; of a tree the
-// child that stands, else the first one.
+// Of each node the draft token whose log probability is told: of a chain the next one; of a tree
+// the child that stands, else the first one.
 std::vector<std::optional<uint32_t>> ToldCandidates(const CandidateTree& block,
                                                     absl::Span<const acceptance::Entry> entries) {
   std::vector<std::optional<uint32_t>> told(block.size() + 1);

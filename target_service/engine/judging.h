@@ -24,7 +24,7 @@ namespace tandem::target_service {
 using JudgeFunction =
     std::function<std::vector<acceptance::Entry>(const acceptance::JudgeInput& input)>;
 
-// What is told of a row that is no distribution, after so many tokens.
+// What is told of a row that is not a distribution, after so many tokens.
 absl::Status BrokenRow(uint32_t tokens_before);
 
 struct Judgement {
@@ -33,11 +33,11 @@ struct Judgement {
 };
 
 // Rows first_row … first_row + K of `logits` follow the last of `committed` tokens and each
-// candidate of `block`. `history`: the committed tokens where settings.sampling.looks_back(),
-// else null; the candidates on the path to a row are in it while that row's p is made, and taken
+// draft token of `block`. `history`: the committed tokens where settings.sampling.looks_back(),
+// else null; the draft tokens on the path to a row are in it while that row's p is made, and taken
 // back after it. A tree's rule has trees. `vocabulary_size`: ids at and above it have p = 0.
-// INTERNAL when a row is no distribution (a NaN or an infinity in the model's output): nothing can
-// be drawn from it.
+// INTERNAL when a row is not a distribution (a NaN or an infinity in the model's output): nothing
+// can be drawn from it.
 //
 // Rule lenient at temperature 0 judges by p at temperature 1 (acceptance::JudgeInput::greedy), and
 // that is then the p of processed log probabilities.

@@ -43,9 +43,9 @@ class ModelSequence final : public EngineSequence {
 
  private:
   const std::unique_ptr<model::Cache> cache_;
-  std::vector<uint32_t> tokens_;  // those in the cache, candidates too
+  std::vector<uint32_t> tokens_;  // those in the cache, draft tokens too
   size_t last_part_ = 0;          // how many of them came last
-  // The first ones of these, never a candidate of the last part; it follows when it is asked for.
+  // The first ones of these, never a draft token of the last part; it follows when it is asked for.
   std::optional<sampling::TokenHistory> history_;
 };
 

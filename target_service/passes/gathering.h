@@ -1,13 +1,12 @@
-// Whether the device waits a moment for those that it has just answered.
+// Decides whether the device waits briefly for the sequences that it has just answered.
 //
-// A pass takes whoever waits when the device gets free. Where a pass costs nearly the same whatever
-// is in it, those that were just answered would miss the next one by the blink of an eye that they
-// need to come back, and wait out all of it: requests fall into two halves that take turns, and
-// every pass is half empty. So the next pass may be held up by a fifth of the last one's time, for
-// those alone that came back that quickly before. Who drafts in between takes longer as a rule, and
-// is not waited for.
+// A pass includes the sequences that wait when the device becomes free. If its cost hardly depends
+// on them, sequences that were just answered narrowly miss the next pass and wait for all of it:
+// requests split into two alternating halves, and every pass is half empty. So the next pass may be
+// delayed by up to a fifth of the last one's time, but only for sequences that returned that
+// quickly before. Sequences that draft in between usually take longer, and are not waited for.
 //
-// Thread safety: none; the device's thread alone. No clock.
+// Not thread-safe: used on the device's thread only. It has no clock.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +27,12 @@ class Gathering {
     until_ = now + back_within_;
     expected_.clear();
   }
-  // `turnaround`: what the sequence took from its last verdict to its next Step; infinite: not
-  // known.
+  // `turnaround`: the sequence's time from its last verdict to its next Step; infinite:
+  // unknown.
   void Answered(base::StreamId stream, base::SequenceId sequence, absl::Duration turnaround) {
     if (turnaround <= back_within_) expected_.insert({stream, sequence});
   }
-  // It came back, or will not.
+  // It returned, or will not.
   void Settled(base::StreamId stream, base::SequenceId sequence) {
     expected_.erase({stream, sequence});
   }
@@ -41,7 +40,7 @@ class Gathering {
     absl::erase_if(expected_, [stream](const auto& key) { return key.first == stream; });
   }
 
-  // Somebody may come back until then; the infinite past: nobody.
+  // A sequence may return until then; the infinite past: none.
   concurrency::Instant until() const {
     return expected_.empty() ? concurrency::Instant::InfinitePast() : until_;
   }

@@ -1,18 +1,18 @@
-// For whom room in the pool is kept. A sequence that was refused for want of room waits as long as
-// its client asks again, and whoever comes after it leaves it its room. So a long sequence is
-// served though short ones come all the time. Nobody's running sequences are ended: it is served
-// once those that run have ended.
+// Reserves room in the KV cache for refused sequences. A sequence that was refused because there
+// was no room waits as long as its client retries, and later ones leave it its room. So a long
+// sequence is served even while short ones keep arriving. Running sequences are never ended: it is
+// served when enough of them have ended.
 //
-// Who comes first:
+// The order:
 //
-// - Of one stream: higher priority, then who was refused first.
-// - Of two streams: the one that has waited for longer without getting a sequence; so streams take
-//   turns. Room is kept for the first of its sequences alone.
-// - A stream that holds its fair share of the room or more keeps none from others, and gives way to
-//   those that wait and hold less, however long they have waited. A fair share is what all hold
-//   together over the streams that hold some or want some.
+// - Within a stream: higher priority, then the one that was refused first.
+// - Between streams: the one that has waited longer without getting a sequence, so streams
+//   alternate. Room is kept only for the first of its sequences.
+// - A stream that holds its fair share of the room or more reserves none, and gives way to waiting
+//   streams that hold less, however long they have waited. A fair share is the room that all hold,
+//   divided by the streams that hold or want some.
 //
-// Thread safety: none; the device's thread alone.
+// Not thread-safe: used on the device's thread only.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ class RoomLine {
   void Add(StreamId stream, int64_t tokens);
   void Remove(StreamId stream, int64_t tokens);
 
-  // The sequence was refused for want of room for `tokens`. It waits until then. One that waits
-  // already keeps its place.
+  // The sequence was refused: no room for `tokens`. It waits until then. A waiting one keeps its
+  // place.
   void Want(StreamId stream, SequenceId sequence, uint32_t priority, int64_t tokens,
             concurrency::Instant until);
   // It was refused for another reason; if it waits for room, it waits until then.
   void Extend(StreamId stream, SequenceId sequence, concurrency::Instant until);
-  // It has got room, or its client does not want it any more.
+  // It got room, or its client gave up.
   void Forget(StreamId stream, SequenceId sequence);
   void Forget(StreamId stream);
 

@@ -34,7 +34,7 @@ std::optional<Refusal> CheckTree(const speculation::CandidateTree& block,
   }
   return Invalid("candidates",
                  absl::StrCat("a tree of ", block.size(),
-                              " candidates is above options.max_nodes, ", settings.max_nodes));
+                              " draft tokens is above options.max_nodes, ", settings.max_nodes));
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ std::optional<Refusal> SequenceTable::CheckHeld(const Sequence& sequence,
   return std::nullopt;
 }
 
-// Candidates may run past the text's end, so there is room for a whole block behind it, as far as
+// Draft tokens may run past the text's end, so there is room for a whole block behind it, as far as
 // context and pool allow.
 int SequenceTable::RoomFor(const speculation::SequenceSettings& settings) const {
   return static_cast<int>(std::min(
@@ -225,7 +225,7 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
 
 uint32_t SequenceTable::Recall(Sequence& sequence, const std::string& scope,
                                const CheckedStep& step) {
-  // For log probabilities of the prompt every row of it is needed.
+  // For log probabilities of the prompt every row of it is required.
   if (scope.empty() || step.prompt_logprobs) return 0;
   const auto& sent = step.prefix.tokens();
   // The row of the last committed token is computed in any case.

@@ -31,7 +31,7 @@ namespace tandem::target_service {
 struct Sequence {
   std::shared_ptr<const speculation::SequenceSettings> settings;  // another one after each replay
   // The ids that stand of those that the engine holds. After a block these are the committed tokens
-  // and the candidates, accepted or not; of a tree those that stand.
+  // and the draft tokens, accepted or not; of a tree those that stand.
   speculation::HeldPrefix held;
   std::unique_ptr<EngineSequence> in_engine;
   // The last round whose entries were sent since the last replay began. `more` Steps and refused
@@ -52,7 +52,7 @@ struct Sequence {
 struct StepPlan {
   Sequence* sequence = nullptr;  // busy from now on; lives until it is erased
   int start = 0;                 // the position of tokens[0]; what stands ends there
-  // To feed: the committed ones that are not held, then the candidates. For log probabilities of
+  // To feed: the committed ones that are not held, then the draft tokens. For log probabilities of
   // prefix.tokens: the one before them, and all of them.
   std::vector<uint32_t> tokens;
   int verify_rows = 0;         // the last so many of them are judged; 0 for a Step with `more`
@@ -89,7 +89,7 @@ class SequenceTable {
                                                   bool draining, concurrency::Instant now);
 
   Sequence* Find(StreamId stream, SequenceId id);
-  void Erase(StreamId stream, SequenceId id);  // an unknown one is no error
+  void Erase(StreamId stream, SequenceId id);  // an unknown one is not an error
   void EraseStream(StreamId stream);           // and what lingers of it
 
   // The stream broke: its sequences linger `until` then. What has lingered before keeps its own

@@ -1,12 +1,12 @@
-// Who may take one more slot. Whoever comes first takes what is free, until some stream was refused
-// for want of it: then a stream that holds its fair share or more opens none that another one,
-// below its share, waits for, so that what is given back goes to that one. Nobody's running
-// sequences are ended.
+// Decides which stream may take another slot. Free slots go first come, first served, until a
+// stream is refused because none is left. From then on a stream that holds its fair share or more
+// gets no slot that a stream below its share waits for, so released slots go to that one. Running
+// sequences are never ended.
 //
-// A fair share is all slots over the streams that hold some or want some. A sequence has to have
-// room in the pool, too (room_line.h).
+// A fair share is the number of slots divided by the streams that hold or want some. A sequence
+// also requires room in the KV cache (room_line.h).
 //
-// Thread safety: none; the device's thread alone.
+// Not thread-safe: used on the device's thread only.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ class SlotShares {
   void Add(StreamId stream);
   void Remove(StreamId stream);
 
-  // It was refused; it counts as waiting for this sequence until then, or until it has got it.
+  // It was refused: it counts as waiting for this sequence until then, or until it gets the slot.
   void Want(StreamId stream, SequenceId sequence, concurrency::Instant until);
   void Forget(StreamId stream, SequenceId sequence);
   void Forget(StreamId stream);
 
-  // Slots that the stream may take now. What lingers is not held by anyone
-  // and counts as free.
+  // Slots that the stream may take now. Lingering sequences hold no slot: theirs
+  // count as free.
   uint32_t Free(StreamId stream, concurrency::Instant now);
 
   uint32_t taken() const { return taken_; }
@@ -47,7 +47,7 @@ class SlotShares {
   const uint32_t max_sequences_;
   uint32_t taken_ = 0;
   absl::flat_hash_map<StreamId, uint32_t> held_;  // sequences of those with at least one
-  // Until when each counts as waiting.
+  // When each stops counting as waiting.
   absl::flat_hash_map<std::pair<StreamId, SequenceId>, concurrency::Instant> wants_;
 };
 

@@ -59,21 +59,22 @@ std::optional<Refusal> CheckPromptLogprobs(const internal::v1::Step& step) {
   if (!step.prompt_logprobs() || step.prefix().tokens_size() <= messages::kMaxPromptLogprobTokens) {
     return std::nullopt;
   }
-  return Invalid("prompt_logprobs",
-                 absl::StrCat("they are told of at most ", messages::kMaxPromptLogprobTokens,
-                              " tokens a Step, and prefix.tokens has ", step.prefix().tokens_size(),
-                              ": send the prompt in Steps with `more`"));
+  return Invalid(
+      "prompt_logprobs",
+      absl::StrCat("they are told of at most ", messages::kMaxPromptLogprobTokens,
+                   " tokens per Step, and prefix.tokens has ", step.prefix().tokens_size(),
+                   ": send the prompt in Steps with `more`"));
 }
 
-// A tree is drafted under a rule that is exact whatever its values are, so an id that is no token
-// has no place in it.
+// A tree is drafted under a rule that is exact whatever its values are, so an id that is not a
+// token has no place in it.
 std::optional<Refusal> CheckTree(const CandidateTree& tree, const StepLimits& limits) {
   if (limits.max_nodes == 0) {
     return Invalid("parents", "trees are not served here: leave it empty for a chain");
   }
   if (tree.size() > limits.max_nodes) {
     return Invalid("candidates",
-                   absl::StrCat("a tree of ", tree.size(), " candidates is above the limit of ",
+                   absl::StrCat("a tree of ", tree.size(), " draft tokens is above the limit of ",
                                 limits.max_nodes));
   }
   for (size_t i = 0; i < tree.size(); ++i) {
@@ -84,7 +85,7 @@ std::optional<Refusal> CheckTree(const CandidateTree& tree, const StepLimits& li
   if (const uint32_t depth = tree.depth(); depth > limits.max_draft_tokens) {
     return Invalid("parents",
                    absl::StrCat("a path of the tree has ", depth,
-                                " candidates, above the limit of ", limits.max_draft_tokens));
+                                " draft tokens, above the limit of ", limits.max_draft_tokens));
   }
   return std::nullopt;
 }
@@ -93,8 +94,9 @@ std::optional<Refusal> CheckBlock(const internal::v1::Step& step, const Candidat
                                   const StepLimits& limits) {
   const uint64_t candidates = block.size();
   if (block.parents.empty() && candidates > limits.max_draft_tokens) {
-    return Invalid("candidates", absl::StrCat(candidates, " candidates are more than the limit of ",
-                                              limits.max_draft_tokens));
+    return Invalid("candidates",
+                   absl::StrCat(candidates, " draft tokens are more than the limit of ",
+                                limits.max_draft_tokens));
   }
   if (step.more() && candidates > 0) {
     return Invalid("candidates", "a Step with `more` has none");
@@ -108,8 +110,8 @@ std::optional<Refusal> CheckBlock(const internal::v1::Step& step, const Candidat
   if (committed + candidates > MaxLength(limits)) {
     return Invalid("candidates",
                    absl::StrCat(committed, " committed tokens and ", candidates,
-                                " candidates exceed ", MaxLengthText(limits), ": at most ",
-                                MaxLength(limits) - committed, " candidates"));
+                                " draft tokens exceed ", MaxLengthText(limits), ": at most ",
+                                MaxLength(limits) - committed, " draft tokens"));
   }
   return std::nullopt;
 }
@@ -136,8 +138,8 @@ std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings
   return std::nullopt;
 }
 
-// A q that its candidate cannot have been drawn from is no reason to refuse a Step: checked as
-// one-hot the candidate is exact whatever it was drawn from.
+// A q that its draft token cannot have been drawn from is no reason to refuse a Step: checked as
+// one-hot the draft token is exact whatever it was drawn from.
 // Returns how many became one-hot.
 uint32_t EmptyBadQ(const StepLimits& limits, CandidateTree& block) {
   uint32_t emptied = 0;

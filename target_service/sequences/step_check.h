@@ -39,8 +39,8 @@ struct CheckedStep {
   bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
   // A chain of any ids: those outside the vocabulary have p = 0. Or a tree of ids in the
   // vocabulary, without q; whether the sequence may have one is not checked. Where a q was no
-  // distribution that its candidate can have been drawn from, it is empty now, so that the
-  // candidate is one-hot.
+  // distribution that its draft token can have been drawn from, it is empty now, so that the
+  // draft token is one-hot.
   speculation::CandidateTree block;
   uint32_t one_hot_candidates = 0;                      // whose q was emptied
   absl::Duration remaining = absl::InfiniteDuration();  // from its arrival

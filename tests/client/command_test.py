@@ -103,7 +103,7 @@ class Commands(unittest.TestCase):
         records = done.stderr.splitlines()
         self.assertEqual(len(records), 2, done.stderr)
         for record in records:
-            self.assertRegex(record, r"^  8 tokens \(length\) in \d+ rounds, .* draft tokens accepted; .* ms a token")
+            self.assertRegex(record, r"^  8 tokens \(length\) in \d+ rounds, .* draft tokens accepted; .* ms per token")
         self.assertEqual(self.chat("The city was\nThe sea", "--quiet").stderr, "")
 
     def test_commands_change_what_was_said(self):
@@ -119,7 +119,7 @@ class Commands(unittest.TestCase):
     def test_the_first_failure_ends_a_script(self):
         done = self.chat("/nothing\nThe city was\n", code=2)
         self.assertEqual(done.stdout, "")
-        self.assertIn("'/nothing' is no command; /help lists them", done.stderr)
+        self.assertIn("'/nothing' is not a command; /help lists them", done.stderr)
         done = self.chat("The city was\nThe sea\n", "--template-arguments=[]", code=1)
         self.assertEqual(done.stdout, "")
         self.assertIn("conversation.template_arguments: must be an object", done.stderr)
@@ -144,7 +144,7 @@ class Commands(unittest.TestCase):
         text = self.served.grpc("--prompt=The city was", "--temperature=0", "--max-tokens=24")["text"]
         self.assertIn(f"{text}\n  24 tokens", plain)
         terminal.write("/nothing\n")
-        self.assertIn("is no command", terminal.wait_for("> "))
+        self.assertIn("is not a command", terminal.wait_for("> "))
         terminal.write("\x04")  # the end of input
         self.assertEqual(terminal.end(), 0)
 
@@ -305,7 +305,7 @@ class Commands(unittest.TestCase):
             "bash": 'source <("$0" completion bash); COMP_LINE=$1 COMP_POINT=${#1}; _tandem; printf "%s\\n" '
                     '"${COMPREPLY[@]}"',
             "fish": "$argv[1] completion fish | source; complete -C $argv[2] | string replace -r '\\t.*' ''",
-            # What stands in for zsh's own functions prints the candidates.
+            # What stands in for zsh's own functions prints the completions.
             "zsh": 'compdef() {}; compset() {}; _files() {}; compadd() { print -l -- "${@[$@[(i)--]+1,-1]}" }; '
                    'source <("$0" completion zsh); words=(${=1}) CURRENT=$#words PREFIX=$words[-1]; _tandem',
         }

@@ -47,7 +47,7 @@ def last(ends):
 
 
 def speaks(before=None, code=grpc.StatusCode.UNAVAILABLE, model=MODEL, pair=2):
-    """Texts in deltas of `pair` ids, of all samples in turn; it ends with `code` after `before`
+    """Texts in deltas of `pair` ids, of all samples round-robin; it ends with `code` after `before`
     deltas."""
     def call(request, context):
         yield started(request, model)

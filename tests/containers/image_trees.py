@@ -40,7 +40,7 @@ def build():
     """The real Dockerfile, by buildah; its output goes where this test's goes. Minutes to an
     hour."""
     if os.geteuid() != 0:
-        skip("root is needed to build trees and to change the root of a process")
+        skip("root is required to build trees and to change the root of a process")
     for program in ("buildah", "debootstrap", "unshare", "setpriv", "readelf"):
         if not shutil.which(program):
             skip(f"no {program} here (a Debian package)")

@@ -116,7 +116,7 @@ inline void SpoilOptions(FuzzedDataProvider& data, internal::v1::SequenceOptions
   }
 }
 
-// What candidate_draw.h promises, counted anew for every candidate.
+// What candidate_draw.h promises, counted anew for every draft token.
 inline void CheckForetold(const internal::v1::Block& block, const Told& told,
                           std::vector<uint32_t> context, const testing::TableModel& model) {
   const internal::v1::SequenceOptions& options = told.options;

@@ -15,7 +15,7 @@ namespace tandem::fuzz {
 class Scratch {
  public:
   Scratch() {
-    // Memory, where the machine has it: a fuzzer writes thousands of files a second.
+    // Memory, where the machine has it: a fuzzer writes thousands of files per second.
     std::error_code ignored;
     const std::filesystem::path memory = "/dev/shm";
     const std::filesystem::path base = std::filesystem::is_directory(memory, ignored)

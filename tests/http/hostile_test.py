@@ -22,7 +22,7 @@ os.environ.update(MALLOC_ARENA_MAX="1", MALLOC_MMAP_THRESHOLD_="65536", MALLOC_T
 SECONDS = float(os.environ.get("TANDEM_HOSTILE_SECONDS", 0))
 BODY = json.dumps({"prompt": PROMPT}).encode()
 CLOSE = "Connection: close"
-# Of what is no request, or a wrong one. Never a fault of the server's.
+# Of what is not a request, or a wrong one. Never a fault of the server's.
 REFUSALS = {400, 403, 404, 405, 408, 413, 415, 417, 431, 501, 505}
 JSON = "Content-Type: application/json"
 

@@ -29,7 +29,8 @@ std::vector<uint32_t> PlainAlone(model::LanguageModel& model, absl::Span<const u
 std::vector<std::vector<float>> RowsAlone(model::LanguageModel& model,
                                           absl::Span<const uint32_t> tokens);
 
-// The request that asks the services for the same: rule coupled, `draft_tokens` candidates a round.
+// The request that asks the services for the same: rule coupled, `draft_tokens` draft tokens per
+// round.
 v1::GenerateRequest CoupledRequest(absl::Span<const uint32_t> prompt, const AloneOptions& options,
                                    uint32_t draft_tokens);
 

@@ -204,7 +204,7 @@ TEST(BadFlagTest, NobodyThere) {
               AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("hint: start one"), Not(HasSubstr("TLS"))));
 }
 
-// Somebody listens who is no orchestrator that speaks plaintext.
+// Somebody listens who is not an orchestrator that speaks plaintext.
 TEST(BadFlagTest, SomebodyElseThere) {
   TakenPort other;
   const std::string address = absl::StrCat("127.0.0.1:", other.port());

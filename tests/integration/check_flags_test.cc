@@ -142,7 +142,7 @@ TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
     ExpectRefused(binary, {"--no-such-flag=1"}, {"unknown flag --no-such-flag"});
     ExpectRefused(binary, {"--admin-listne=a:1"},
                   {"--admin-listne", "did you mean --admin-listen?"});
-    ExpectRefused(binary, {"word"}, {"'word' is no flag"});
+    ExpectRefused(binary, {"word"}, {"'word' is not a flag"});
     ExpectRefused(binary, {"--listen=50051"}, {"--listen: '50051' has no port"});
     ExpectRefused(binary, {"--admin-listen=[::1:9"}, {"--admin-listen: '[::1:9'"});
     ExpectRefused(binary, {"--grace=30"}, {"--grace=30: must be a time", "200ms, 90s, 2m30s"});
@@ -160,14 +160,14 @@ TEST(CheckFlagsTest, WhatEveryServiceRefuses) {
 }
 
 TEST(CheckFlagsTest, WhatOneServiceRefuses) {
-  ExpectRefused(Target(), {"--model="}, {"--model=MODEL is needed"});
+  ExpectRefused(Target(), {"--model="}, {"--model=MODEL is required"});
   ExpectRefused(Target(), {"--dtype=int3"},
                 {"--dtype=int3: must be one of auto, fp32, float32, bf16"});
   ExpectRefused(Target(), {"--generation-config=mine"},
                 {"--generation-config=mine: must be one of model, none"});
   ExpectRefused(Target(), {"--measure=2m"}, {"--measure=2m: ", "0 to 1m"});
   ExpectRefused(Target(), {"--linger=-1s"}, {"--linger=-1s: ", "0 to 1h"});
-  ExpectRefused(Draft(), {"--model="}, {"--model=MODEL or --tokenizer=MODEL is needed"});
+  ExpectRefused(Draft(), {"--model="}, {"--model=MODEL or --tokenizer=MODEL is required"});
   ExpectTaken(Draft(), {"--tokenizer=t"});
   ExpectRefused(Draft(), {"--proposal=wild"}, {"--proposal=wild: must be one of sampled, greedy"});
   ExpectRefused(Draft(), {"--drafter=best"},
@@ -181,10 +181,10 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
       Draft(), {"--drafter=corpus-bigram"},
       {"--drafter=corpus-bigram: must be one of model, cascade, prompt-lookup, context-ngram"});
   ExpectTaken(Draft(), {"--ngram-corpus=c", "--drafter=corpus-bigram"});
-  ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is needed"});
+  ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is required"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
   ExpectRefused(Orchestrator(), {"--draft=b"}, {"--draft: 'b' has no port"});
-  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"--tokenizer=MODEL is needed"});
+  ExpectRefused(Orchestrator(), {"--tokenizer="}, {"--tokenizer=MODEL is required"});
   ExpectRefused(Orchestrator(), {"--drain-delay=11m"}, {"--drain-delay=11m: ", "0 to 10m"});
   ExpectRefused(Orchestrator(), {"--resolve-every=1ms"}, {"--resolve-every=1ms: ", "100ms to 1h"});
   ExpectRefused(Orchestrator(), {"--peer-tls-key=k"},

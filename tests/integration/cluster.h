@@ -111,7 +111,7 @@ class InProcessCluster {
   ClusterOptions options_;
   const concurrency::SteadyClock clock_;
   SpanRecorder spans_;
-  std::vector<std::unique_ptr<telemetry::Tracing>> tracing_;  // one a service
+  std::vector<std::unique_ptr<telemetry::Tracing>> tracing_;  // one per service
   std::unique_ptr<draft_service::Service> draft_;
   std::unique_ptr<target_service::Service> target_;
   std::unique_ptr<transport::ServerHost> draft_host_;

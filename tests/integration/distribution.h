@@ -37,7 +37,7 @@ struct TextsOptions {
   uint32_t text_tokens = 12;
   uint32_t joint_tokens = 4;  // at most text_tokens
   int requests = 3000;
-  uint32_t samples = 1;     // texts a request
+  uint32_t samples = 1;     // texts per request
   uint64_t first_seed = 1;  // one more for each request
 };
 

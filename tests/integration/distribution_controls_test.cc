@@ -26,7 +26,7 @@ void PrintTo(const Control& control, std::ostream* out) { *out << control.name; 
 Judgement RunWith(const Control& control) {
   const TablePair& pair = control.pair;
   TextsOptions texts = control.texts;
-  if (texts.samples == 1) {  // several texts a request cost less
+  if (texts.samples == 1) {  // several texts per request cost less
     texts.samples = 4;
     texts.requests /= 4;
   }

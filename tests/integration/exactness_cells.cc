@@ -130,7 +130,8 @@ int UsualTexts(const ExactnessCell& cell) {
 
 TextsOptions TextsOf(const ExactnessCell& cell, int count) {
   TextsOptions texts;
-  // Several texts a request cost less, and must be as independent. One cell has one text a request.
+  // Several texts per request cost less, and must be as independent. One cell has one text a
+  // request.
   texts.samples = cell.family == kPlain && cell.length == kOne ? 1 : 8;
   texts.requests = count / static_cast<int>(texts.samples);
   // Seeds of its own: cells of rule coupled would else have texts in common.

@@ -55,7 +55,7 @@ class HeldCall {
   std::unique_ptr<Reactor> reactor_;
 };
 
-// A connection of its own, whose peer may send only so many bytes a stream that nobody reads.
+// A connection of its own, whose peer may send only so many bytes per stream that nobody reads.
 std::shared_ptr<grpc::Channel> NarrowChannel(int port, int window_bytes);
 
 }  // namespace tandem::testing

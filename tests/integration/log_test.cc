@@ -154,7 +154,7 @@ TEST(Log, OneLineARequestWithItsIdAndTrace) {
 TEST(Log, NoLineARound) {
   const LogRecorder log;
   ClusterOptions options = PatientDemoOptions();
-  options.loop.watchdog_min = absl::Minutes(5);  // a busy machine's hiccups are no lost peers
+  options.loop.watchdog_min = absl::Minutes(5);  // a busy machine's hiccups are not lost peers
   InProcessCluster cluster(std::move(options));
   ASSERT_TRUE(Send(cluster.channel(), SecretRequest(4)).status.ok());  // the draft's first use
   std::vector<size_t> lines;

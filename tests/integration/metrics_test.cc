@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 constexpr int kClients = 8;
 constexpr int kRequestsEach = 12;
 
-// Where a busy machine's hiccups are no lost peers.
+// Where a busy machine's hiccups are not lost peers.
 ClusterOptions Steady() {
   ClusterOptions options = DemoOptions();
   options.loop.watchdog_min = absl::Minutes(5);

@@ -1,5 +1,5 @@
-// Peers of a later version: what they ask for and is not known here is refused by its number, in
-// the narrowest place that has an answer; what they say beyond what is known here is skipped.
+// Peers of a later version: unknown requests are refused by their number, in the narrowest
+// place that has an answer; other unknown fields are skipped.
 #include <grpcpp/grpcpp.h>
 
 #include <memory>

@@ -17,7 +17,7 @@ enum class DraftFault : uint8_t {
   kQBeforeTruncation,   // draws from the top-m, sends the whole q
   kDropsUnlikelyToken,  // a drawn token of low q does not reach the target
   kDropsBannedToken,    // q knows no bans; a banned token that was drawn does not reach the target
-  // Not a fault with a right judge. Candidates are the recovered tokens that were drawn in the
+  // Not a fault with a right judge. Draft tokens are the recovered tokens that were drawn in the
   // round before and not used, as one who knows the seed computes them for a judge that has no
   // `committed` in its key.
   kGuessesRecovered,
@@ -27,16 +27,16 @@ enum class DraftFault : uint8_t {
 enum class JudgeFault : uint8_t {
   kNone,
   kResidualMissing,            // replaces from p
-  kResidualOnlyDropsToken,     // replaces from p without the candidate
+  kResidualOnlyDropsToken,     // replaces from p without the draft token
   kOneUniform,                 // the accepting uniform draws the recovered token, too
   kBonusFromQ,                 // what follows a whole block is the draft's draw
   kRecoveredWithoutCommitted,  // replacing uniforms are keyed by position alone
   kBlockWithoutCommitted,      // so are the accepting ones of rule block
   kSameUniformsEachRound,      // all uniforms are keyed by the place in the block alone
-  kCountsNotRolledBack,        // the frequency penalty counts rejected candidates for ever
+  kCountsNotRolledBack,        // the frequency penalty counts rejected draft tokens for ever
   // Minimum tokens are the judge's own work here (TextsOptions::asked has none):
   kMinimumByHand,         // done right
-  kMinimumNotRolledBack,  // rejected candidates count as output for ever
+  kMinimumNotRolledBack,  // rejected draft tokens count as output for ever
   kOneNoiseForAllSamples,
 };
 
@@ -48,7 +48,7 @@ draft_service::DrafterFactory PlantedDrafter(const TablePair& pair, DraftFault f
 target_service::JudgeFunction PlantedJudge(const TablePair& pair, JudgeFault fault,
                                            const TextsOptions& texts);
 
-// Rule block, but what stands ends before the first candidate that does not pass.
+// Rule block, but what stands ends before the first draft token that does not pass.
 acceptance::Decision DecideBlockAtFirstFailure(acceptance::Rule rule,
                                                absl::Span<const acceptance::Entry> entries,
                                                absl::Span<const double> uniforms);

@@ -91,7 +91,7 @@ class FaultyDrafter final : public draft_service::Drafter {
     return false;
   }
 
-  // How many candidates the target and the orchestrator will let stand.
+  // How many draft tokens the target and the orchestrator will let stand.
   size_t WillStand(const CandidateTree& block) const {
     const random::RoundKey key{own_seed_, sequence_.sample_index, committed()};
     std::vector<uint32_t> context = committed_;
@@ -105,7 +105,7 @@ class FaultyDrafter final : public draft_service::Drafter {
     return block.tokens.size();
   }
 
-  // One-hot. At a place that the block before had a candidate for: what would have replaced it.
+  // One-hot. At a place that the block before had a draft token for: what would have replaced it.
   CandidateTree Guess(uint32_t max_length) {
     CandidateTree block;
     std::vector<uint32_t> context = committed_;
@@ -133,7 +133,7 @@ class FaultyDrafter final : public draft_service::Drafter {
   const TableModel target_, draft_;
   sampling::SamplingParameters q_sampling_;
   std::vector<uint32_t> committed_;
-  std::vector<uint32_t> last_text_;  // with the candidates of the block before
+  std::vector<uint32_t> last_text_;  // with the draft tokens of the block before
 };
 
 }  // namespace

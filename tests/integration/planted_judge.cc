@@ -20,10 +20,10 @@ using random::Purpose;
 using random::RoundKey;
 using sampling::Distribution;
 
-// Candidates that were rejected, all of a sequence, counted by token.
+// Draft tokens that were rejected, all of a sequence, counted by token.
 using Leftovers = std::map<uint32_t, uint32_t>;
 
-// What a sequence's history holds when rejected candidates are never taken back.
+// What a sequence's history holds when rejected draft tokens are never taken back.
 class LeftoverCounts {
  public:
   Leftovers Before(const JudgeInput& input) {
@@ -137,7 +137,7 @@ class FaultyJudge {
             random::Uniform(input.key, position, Purpose::kAccept));
       }
     }
-    // The last two candidates are all that the tables look at.
+    // The last two draft tokens are all that the tables look at.
     if (fault_ == JudgeFault::kBonusFromQ && input.candidates.size() >= 2) {
       const Distribution q = sampling::MakeDistribution(draft_.LogitsAfter(input.candidates),
                                                         pair_.vocabulary, texts_.sampling);

@@ -61,7 +61,7 @@ Reply Send(const std::shared_ptr<grpc::Channel>& channel, const v1::GenerateRequ
 std::vector<Reply> SendAll(const std::shared_ptr<grpc::Channel>& channel,
                            absl::Span<const v1::GenerateRequest> requests, int at_once);
 
-// Temperature 0, and `draft_tokens` candidates a round.
+// Temperature 0, and `draft_tokens` draft tokens per round.
 v1::GenerateRequest GreedyRequest(absl::Span<const uint32_t> prompt, uint32_t max_tokens,
                                   uint32_t draft_tokens, const std::string& drafter = "");
 

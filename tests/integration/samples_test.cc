@@ -37,7 +37,7 @@ std::vector<double> Beginnings(const TablePair& pair, const TextsOptions& texts)
   return beginnings;
 }
 
-// Two samples a request: their beginnings, jointly.
+// Two samples per request: their beginnings, jointly.
 ChiSquare JudgePairs(const TextsOptions& texts, JudgeFault fault) {
   static_assert(kFirst == 2);
   const TablePair pair = {.vocabulary = 4, .top_m = 3};

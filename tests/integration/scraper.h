@@ -20,7 +20,7 @@
 
 namespace tandem::testing {
 
-// What GET /metrics answers; INVALID_ARGUMENT: it is no good answer, or no good text.
+// What GET /metrics answers; INVALID_ARGUMENT: it is not a good answer, or not a good text.
 inline absl::StatusOr<Scrape> ScrapePort(int admin_port) {
   const std::string answer =
       admin::Http(admin_port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");

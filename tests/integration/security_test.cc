@@ -90,7 +90,7 @@ TEST_F(SecurityTest, AtTheFront) {
   ExpectRefused(plain, good, "hint: one side speaks TLS and the other plaintext", {});
   ExpectWorks(plain, {});  // the negative control
 
-  // Who has no token that is known.
+  // A caller without a known token.
   const Flags without = Flags{ca} + as(right(), "client");
   WriteFile(right().Path("wrong"), kWrong);
   WriteFile(right().Path("empty"), "");
@@ -98,8 +98,8 @@ TEST_F(SecurityTest, AtTheFront) {
                 "UNAUTHENTICATED: no token: the metadata 'authorization' must be 'Bearer TOKEN'",
                 {"unauthenticated method=Generate", "no token"});
   ExpectRefused(orchestrator, without + Flags{"--token-file=" + right().Path("wrong")},
-                "UNAUTHENTICATED: the token in 'authorization' is not known here",
-                {"unauthenticated method=Generate", "not known"});
+                "UNAUTHENTICATED: unknown token in 'authorization'",
+                {"unauthenticated method=Generate", "unknown token"});
   ExpectRefused(orchestrator, without + Flags{"--token-file=" + right().Path("empty")},
                 "token file " + right().Path("empty") + ": is empty", {});
   ExpectWorks(orchestrator, good);  // all the time

@@ -61,7 +61,7 @@ Judgement MeasureCell(const ExactnessCell& cell, int count,
   const std::string draft = folder.path() + "/draft";
   WriteTinyLlama(target, vocabulary, 1);
   // Of the seeds 2 to 8 the one whose draft agrees most with the target where the two agree least:
-  // at least 0.45 accepted tokens a text in every cell. With seed 2 it was 0.09 in cell Cold, so
+  // at least 0.45 accepted tokens per text in every cell. With seed 2 it was 0.09 in cell Cold, so
   // that an error in what follows an accepted token would hardly have shown.
   WriteTinyLlama(draft, vocabulary, 8);
   ClusterOptions options = TableOptions(cell.pair);
@@ -103,7 +103,7 @@ TEST(TorchCellsTest, SomeFollowTheTarget) {
   for (const char* name : kSomeCells) ExpectTextsFollowTheTarget(ExactnessCellNamed(name), 600);
 }
 
-// One in five of the candidates that should be rejected stands.
+// One in five of the draft tokens that should be rejected stands.
 acceptance::Decision DecideTooKindly(acceptance::Rule rule,
                                      absl::Span<const acceptance::Entry> entries,
                                      absl::Span<const double> uniforms) {

@@ -90,7 +90,7 @@ TEST(TorchServicesTest, TheDeviceIsCheckedOnItsOwn) {
       RunCommand("tandem-target", {model, "--device=torch-cpu", "--threads=1", "--check-device"});
   EXPECT_EQ(checked.exit_code, 0) << checked.output;
   EXPECT_THAT(checked.output, AllOf(HasSubstr("parity     passed"), HasSubstr("trees      passed"),
-                                    HasSubstr("ms a pass"), HasSubstr("serves as torch-2.")));
+                                    HasSubstr("ms per pass"), HasSubstr("serves as torch-2.")));
 
   const CommandResult own = RunCommand("tandem-target", {model, "--check-device"});
   EXPECT_EQ(own.exit_code, 1) << own.output;

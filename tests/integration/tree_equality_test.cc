@@ -1,4 +1,4 @@
-// Trees of candidates through the three services: the text is, id for id, what the target writes
+// Trees of draft tokens through the three services: the text is, id for id, what the target writes
 // alone, whatever the trees are; the record says what was drafted; what nobody serves is refused.
 #include <algorithm>
 #include <functional>
@@ -209,7 +209,7 @@ TEST_P(TreeEqualityTest, WithTreesOfAnyDrafterAloneAndAmongOthers) {
   EXPECT_TRUE(cluster.AllFreed());
 }
 
-// The same draft model, and as many of its passes a round. At temperature 0 this text repeats
+// The same draft model, and as many of its passes per round. At temperature 0 this text repeats
 // itself, and a chain is accepted as a whole almost always.
 TEST_P(TreeEqualityTest, TreesOfAModelTakeFewerRoundsThanItsChains) {
   InProcessCluster cluster(PatientDemoOptions());
@@ -290,7 +290,7 @@ TEST(TreeRefusalTest, WhatNobodyServesIsNamed) {
   const std::vector<Test> tests = {
       {[](auto& r) { r.mutable_speculation()->set_draft_nodes(33); }, "trees of at most 32"},
       {[](auto& r) { r.mutable_speculation()->set_drafter("prompt-lookup"); },
-       "drafter \"prompt-lookup\" makes chains alone; those that make trees are"},
+       "drafter \"prompt-lookup\" makes only chains; those that make trees are"},
   };
   for (const Test& test : tests) {
     v1::GenerateRequest request = CoupledRequest(prompt, options, 4);

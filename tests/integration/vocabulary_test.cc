@@ -31,7 +31,7 @@ ClusterOptions Options(std::shared_ptr<const tokenizer::Tokenizer> tokenizer) {
   return options;
 }
 
-// As LettersTokenizer(kModel), but the id 2 is no token.
+// As LettersTokenizer(kModel), but the id 2 is not a token.
 constexpr uint32_t kHole = 2;
 std::shared_ptr<const tokenizer::Tokenizer> TokenizerWithHole() {
   const std::string whole = LettersTokenizerJson(kModel);

@@ -7,7 +7,7 @@ from policy import flag, policy, remove, spoil
 
 
 CLIENT = Pod("client", {"tandem-client": "true"}, "apps")
-# A label of ours helps nobody elsewhere
+# Our label helps nobody elsewhere
 STRANGER = Pod("stranger", {NAME: "tandem-orchestrator"}, "apps")
 NEIGHBOUR = Pod("neighbour", {}, "tandem")
 ADAPTER = Pod("adapter", {NAME: "prometheus-adapter"}, "monitoring")

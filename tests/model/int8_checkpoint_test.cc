@@ -159,13 +159,13 @@ TEST_F(Int8CheckpointTest, OtherSchemesAreNamed) {
       {[&](Json& j) { group(j)["weights"]["num_bits"] = 4; }, "weights.num_bits is 4"},
       {[&](Json& j) { group(j)["weights"]["type"] = "float"; }, "weights.type is \"float\""},
       {[&](Json& j) { group(j)["weights"]["actorder"] = "group"; }, "weights.actorder is"},
-      {[&](Json& j) { group(j)["weights"]["blocks"] = 3; }, "weights.blocks is 3: not known here"},
+      {[&](Json& j) { group(j)["weights"]["blocks"] = 3; }, "weights.blocks is 3: unknown here"},
       {[&](Json& j) { group(j)["input_activations"]["dynamic"] = false; },
        "input_activations.dynamic is false: served is true"},
       {[&](Json& j) { group(j)["input_activations"]["strategy"] = "tensor"; },
        "input_activations.strategy is \"tensor\": served is \"token\""},
       {[&](Json& j) { group(j)["input_activations"] = nullptr; },
-       "input_activations is null: it is needed"},
+       "input_activations is null: it is required"},
       {[&](Json& j) {
          group(j)["output_activations"] = {{"num_bits", 8}};
        },
@@ -178,7 +178,7 @@ TEST_F(Int8CheckpointTest, OtherSchemesAreNamed) {
          j["transform_config"] = {{"a", 1}};
        },
        "transform_config is {\"a\":1}"},
-      {[](Json& j) { j.erase("config_groups"); }, "config_groups is missing: it is needed"},
+      {[](Json& j) { j.erase("config_groups"); }, "config_groups is missing: it is required"},
       {[](Json& j) { j["quant_method"] = "fp8"; }, "is quantised (quantization_config"},
       {[](Json& j) { j = nullptr; }, "weights are I8, and config.json has no quantization_config"},
   };

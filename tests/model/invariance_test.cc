@@ -164,7 +164,7 @@ TEST(HeldAs, RoundedWeightsHaveAnIdOfTheirOwn) {
   EXPECT_EQ(same->info().numerics_id, file->info().numerics_id);
 }
 
-// What stays in the file is packed when it is needed: the same bits, whatever stays there, of fused
+// What stays in the file is packed when it is used: the same bits, whatever stays there, of fused
 // and mixed tensors, tied or not, on every path.
 TEST(HeldAs, WeightsInTheFileGiveTheSameBits) {
   std::mt19937 random(8);

@@ -394,7 +394,7 @@ TEST(PackedCheckpointErrors, NameWhatIsNotServed) {
   EXPECT_THAT(gptq.Error([](auto& json) { json["rotation"] = "hadamard"; }),
               HasSubstr("quantization_config.rotation is \"hadamard\""));
   EXPECT_THAT(gptq.Error([](auto& json) { json["new_arithmetic"] = 1; }),
-              HasSubstr("quantization_config.new_arithmetic is 1: not known here"));
+              HasSubstr("quantization_config.new_arithmetic is 1: unknown here"));
   EXPECT_THAT(PackedModel(kAwq).Error([](auto& json) { json["version"] = "gemv"; }),
               HasSubstr("quantization_config.version is \"gemv\": served is \"gemm\""));
   const PackedModel pack(kPack);

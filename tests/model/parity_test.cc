@@ -132,7 +132,7 @@ TEST_P(Rounded, LogitsEqualTheReferencesWithRoundedWeights) {
     ASSERT_LT(RelativeDeviation(rows[row], {&wanted[first], vocabulary}), kTolerance) << row;
     min_other = std::min(min_other, RelativeDeviation(rows[row], {&other[first], vocabulary}));
   }
-  // Rounding is no small thing beside the tolerance: the test can tell the two apart.
+  // Rounding is not a small thing beside the tolerance: the test can tell the two apart.
   EXPECT_GT(min_other, 2 * kTolerance);
 }
 

@@ -77,7 +77,7 @@ TEST_P(Trees, ATreeMayGrowOverSeveralParts) {
     auto cache = *model->NewCache(64);
     if (!held.empty()) {
       ASSERT_TRUE(model->Forward({{cache.get(), held, 0}}).ok());
-      cache->Keep({});  // what was fed so far is no part of the tree
+      cache->Keep({});  // what was fed so far is not a part of the tree
       ASSERT_TRUE(model->Forward({{cache.get(), held, 0}}).ok());
     }
     for (size_t at = 0; at < tokens.size();) {

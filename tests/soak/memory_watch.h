@@ -22,7 +22,7 @@ struct MemorySample {
 
 MemorySample SampleMemory();  // now; seconds = 0
 
-// Least squares: MiB a minute by `value`. 0 for fewer than two samples.
+// Least squares: MiB per minute by `value`. 0 for fewer than two samples.
 double SlopePerMinute(const std::vector<MemorySample>& samples, double MemorySample::*value);
 
 // Samples on a thread of its own, and prints a line of progress with every tenth sample.

@@ -1,4 +1,4 @@
-"""Comments of sources: C++, CUDA, protos, CMake and Python with its docstrings."""
+"""What sources say to people: comments and docstrings, and the messages of C++."""
 import ast
 import io
 import pathlib
@@ -10,6 +10,7 @@ WIDTH = 100
 SOURCES = ("*.h", "*.cc", "*.cu", "*.proto", "*.py", "*.cmake", "*CMakeLists.txt")
 # After the code of a line, but for strings with a // of their own, as in https://
 SLASHES = re.compile(r"""^((?:[^"/]|/(?!/)|"(?:[^"\\]|\\.)*")*)//(.*)$""")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 HASH = re.compile(r"^(\s*|.*\s\s)#(?!!)(.*)$")
 
 
@@ -42,7 +43,30 @@ def comments(path):
 
 
 def too_wide(path):
-    """The lines with a comment that end behind column WIDTH; a word without a space cannot be broken."""
+    """Lines whose comment ends behind column WIDTH, unless it is one word."""
     lines = path.read_text().splitlines()
     return [number for number, comment in comments(path).items()
             if len(lines[number - 1]) > WIDTH and " " in comment.strip()]
+
+
+def messages(path):
+    """{line: the texts of several words that begin there}, of literals one after the other"""
+    text = re.sub(r"^ *(?:#include|//).*$", lambda line: " " * len(line[0]), path.read_text(), flags=re.MULTILINE)
+    begun, end = [], 0
+    for literal in STRING.finditer(text):
+        if not begun or text[end:literal.start()].strip():
+            begun.append([text.count("\n", 0, literal.start()) + 1, ""])
+        begun[-1][1] += literal[0][1:-1].replace("\\n", " ")
+        end = literal.end()
+    found = {}
+    for line, message in begun:
+        if len(message.split()) > 2:
+            # A full stop parts it from the next one.
+            found[line] = f"{found.get(line, '')}{message}. "
+    return found
+
+
+def as_prose(lines):
+    """A text with these lines at their numbers and without `code`."""
+    texts = (lines.get(number, "").strip() for number in range(1, max(lines) + 1))
+    return "".join(re.sub(r"`[^`]*`", "``", text) + "\n" for text in texts)

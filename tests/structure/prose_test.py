@@ -1,4 +1,4 @@
-"""The pages read as .vale.ini wants them, and each of its rules finds what it is for."""
+"""Pages, comments and messages follow .vale.ini, and each of its rules finds what it is for."""
 import json
 import pathlib
 import subprocess
@@ -59,6 +59,19 @@ class Prose(unittest.TestCase):
 
 
 class Comments(unittest.TestCase):
+    def test_they_and_messages_read_like_the_pages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path in comments.sources(ROOT):
+                texts = {"comments": comments.comments(path)}
+                if path.suffix == ".cc" and path.relative_to(ROOT).parts[0] != "tests":
+                    texts["messages"] = comments.messages(path)
+                for kind, lines in texts.items():
+                    if lines:
+                        copy = pathlib.Path(folder) / kind / f"{path.relative_to(ROOT)}.txt"
+                        copy.parent.mkdir(parents=True, exist_ok=True)
+                        copy.write_text(comments.as_prose(lines))
+            self.assertEqual([alert.removeprefix(f"{folder}/") for alert in vale(folder)], [])
+
     def test_they_end_by_column_100(self):
         wide = [f"{path.relative_to(ROOT)}:{line}" for path in comments.sources(ROOT) for line in comments.too_wide(path)]
         self.assertEqual(wide, [])
@@ -74,6 +87,12 @@ class Comments(unittest.TestCase):
                 self.assertEqual(comments.comments(path), expected, name)
                 path.write_text(text + "# // " + "more " * 20)
                 self.assertEqual(comments.too_wide(path), [text.count("\n") + 1], name)
+
+    def test_what_is_a_message(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.cc"
+            path.write_text('#include "a b c"\n// "d e f"\nF("two words", "more than "\n  "two words");\nG("it is one");\n')
+            self.assertEqual(comments.messages(path), {3: "more than two words. ", 5: "it is one. "})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ inline base::JsonValue ParseJson(absl::string_view text) {
   return json.value_or(base::JsonValue());
 }
 
-// Of a list of token ids. What is no id ends the test.
+// Of a list of token ids. What is not an id ends the test.
 inline std::vector<uint32_t> IdsOf(const base::JsonValue& list) {
   std::vector<uint32_t> ids;
   for (const base::JsonValue& id : list.Elements()) {

@@ -1,4 +1,4 @@
-// A drafter that draws tokens uniformly from the vocabulary: almost all of its candidates are
+// A drafter that draws tokens uniformly from the vocabulary: almost all of its draft tokens are
 // rejected, and the text must not show it. Tests plant it in a draft service by
 // draft_service::Options::drafters; no program offers it.
 //

@@ -65,7 +65,7 @@ class SpanRecorder {
   SpanRecorder();
   ~SpanRecorder();
 
-  // Any number of them, e.g. one a service: all write here.
+  // Any number of them, e.g. one per service: all write here.
   std::unique_ptr<opentelemetry::sdk::trace::SpanExporter> Exporter();
 
   // In the order in which they ended.

@@ -30,7 +30,7 @@ EngineOptions DemoOptions() {
   return options;
 }
 
-// One Step of greedy decoding with log probabilities: a prompt, and two candidates after it.
+// One Step of greedy decoding with log probabilities: a prompt, and two draft tokens after it.
 struct Round {
   explicit Round(uint32_t seed) {
     for (uint32_t i = 0; i < 14; ++i) tokens.push_back((seed * 131 + i * 29 + i * i) % 500 + 3);

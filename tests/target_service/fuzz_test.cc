@@ -165,7 +165,7 @@ class Fuzzer {
     }
     for (uint32_t n = 1 + Pick(3); n > 0 && text.size() < 150; --n) text.push_back(Pick(8));
     std::vector<uint32_t> candidates(Pick(6));
-    for (uint32_t& candidate : candidates) candidate = Pick(9);  // 8 is no token
+    for (uint32_t& candidate : candidates) candidate = Pick(9);  // 8 is not a token
     internal::v1::Step step = MakeStep(sequence, round, text, keep, candidates);
     if (keep == 0) *step.mutable_options() = OptionsOfKind(sequence, Pick(kKinds));
     step.set_prompt_logprobs(Pick(5) == 0);

@@ -234,7 +234,7 @@ class Harness {
                                       parameters, history);
   }
 
-  // What follows an id that is no token can never stand; the target computes it behind a 0.
+  // What follows an id that is not a token can never stand; the target computes it behind a 0.
   std::vector<float> LogitsAfter(std::vector<uint32_t> context) const {
     for (uint32_t& token : context) token = token < model->info().vocabulary_size ? token : 0;
     return model->LogitsAfter(context);

@@ -53,7 +53,7 @@ TEST(TargetOptions, CandidatesCountForTheRowsAfterThem) {
   for (size_t i = 0; i < judged.p.size(); ++i) {
     const std::vector<uint32_t> context = Joined(kPrompt, candidates, i);
     EXPECT_TRUE(Same(judged.p[i], target.P(options, context))) << "row " << i;
-    // A history that forgets the candidates gives another p from the first of them on.
+    // A history that forgets the draft tokens gives another p from the first of them on.
     const sampling::Distribution wrong = sampling::MakeDistribution(
         target.LogitsAfter(context), 8, target.SettingsOf(options).sampling, committed_only);
     if (!Same(judged.p[i], wrong)) ++differ;
@@ -146,7 +146,8 @@ TEST(TargetOptions, EveryRoundEqualsTheDirectComputation) {
       std::vector<uint32_t> path = committed;
       for (uint32_t& candidate : candidates) {
         candidate =
-            pick(3) > 0 ? sampling::ArgMax(target.LogitsAfter(path), 8) : pick(9);  // 8 is no token
+            pick(3) > 0 ? sampling::ArgMax(target.LogitsAfter(path), 8) : pick(9);  // 8 is not a
+                                                                                    // token
         path.push_back(candidate);
       }
       internal::v1::Step step = MakeStep(1, round, committed, keep, candidates);

@@ -80,7 +80,7 @@ TEST(TargetSession, SentQIsJudgedAndABadOneIsOneHot) {
       q->add_ids(id);
       q->add_weights(id);
     }
-  }  // the second gives its own candidate, 6, nothing
+  }  // the second gives its own draft token, 6, nothing
   internal::v1::Verdict verdict = target.Ask(stream, step);
   ASSERT_EQ(verdict.status(), internal::v1::STATUS_OK);
   EXPECT_EQ(verdict.one_hot_candidates(), 1u);

@@ -1,5 +1,5 @@
-// Trees of candidates at the target: each node is judged as at the end of its own path, what stands
-// stays in the cache, and what a sequence may not have is refused by name.
+// Trees of draft tokens at the target: each node is judged as at the end of its own path, what
+// stands stays in the cache, and what a sequence may not have is refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -37,7 +37,7 @@ TEST(CacheSizeTest, WhatIsLeftInWholePages) {
   room.utilization = 0.9;
   room.weight_bytes = 16 * kGibibyte;
   room.pass_bytes = kGibibyte;
-  room.page_bytes = kGibibyte / 32;  // 128 KiB a token
+  room.page_bytes = kGibibyte / 32;  // 128 KiB per token
   EXPECT_EQ(*PagesThatFit(room, 32), (90 - 16 - 1 - 1) * 32 - 1);
   room.utilization = 0.5;
   EXPECT_EQ(*PagesThatFit(room, 32), (50 - 16 - 1 - 1) * 32 - 1);

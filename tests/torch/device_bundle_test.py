@@ -51,7 +51,7 @@ class DeviceBundleTest(unittest.TestCase):
         self.assertIn("no LibTorch in", done.stderr)
 
     def test_it_builds_tests_and_writes_its_rows(self):
-        # No cache, no setting of ours
+        # No cache, none of our settings
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
         done = run(self.root / "run", "--device=torch-cpu", f"--torch={TORCH}", "--shapes=tiny", env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -253,7 +253,7 @@ TEST(MeasureCostTest, PassesOfMoreAndMoreRows) {
   EXPECT_EQ(cost->front().rows, 1);
   EXPECT_GT(cost->front().took, absl::ZeroDuration());
   EXPECT_THAT(CheckTable({{"parity", absl::OkStatus()}}, *cost),
-              AllOf(HasSubstr("parity     passed"), HasSubstr("ms a pass")));
+              AllOf(HasSubstr("parity     passed"), HasSubstr("ms per pass")));
 }
 
 }  // namespace

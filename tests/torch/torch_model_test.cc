@@ -1,6 +1,6 @@
-// The half of a LibTorch model that is ours: which rows a step is given, what they see, and which
-// cells move. The step here is no decoder: its logits are a function of the tokens that a row sees,
-// in their order. So a row that saw anything else has other logits.
+// The half of a LibTorch model that is ours: which rows its step gets, what they see, and which
+// cells move. The step here is not a decoder: its logits are a function of the tokens that a row
+// sees, in their order. So a row that saw anything else has other logits.
 #include "torch/torch_model.h"
 
 #include <algorithm>
@@ -110,7 +110,8 @@ std::vector<float> RowOf(const model::Logits& logits, int row) {
   return {logits.row(row).begin(), logits.row(row).end()};
 }
 
-// Chains, trees of which a path is kept, roll-backs: over several pages, several sequences a pass.
+// Chains, trees of which a path is kept, roll-backs: over several pages, several sequences per
+// pass.
 TEST(TorchModelTest, RowsSeeTheirOwnPathInRandomPrograms) {
   Made made = MakeModel();
   std::mt19937 random(1);

@@ -6,7 +6,7 @@
 namespace tandem::torch {
 
 // Loads LibTorch's CUDA half, and sets what makes products independent of the batch. Only ATen's
-// operations are used, so no header of CUDA is needed to build this. FAILED_PRECONDITION: what is
+// operations are used, so building this requires no header of CUDA. FAILED_PRECONDITION: what is
 // missing, and how to get it; or there is no device of this number.
 absl::Status StartCuda(int card);
 

@@ -24,7 +24,7 @@ absl::Status Guarded(const char* what, Work work) {
   return absl::OkStatus();
 }
 
-// The other way round, of what a kernel of ours says while LibTorch's operations are put on a
+// The other way round, of what one of our kernels says while LibTorch's operations are put on a
 // stream.
 inline void ThrowIfFailed(const absl::Status& launched) {
   TORCH_CHECK(launched.ok(), launched.message());

@@ -1,5 +1,5 @@
 // Attention as a card runs it, a pair of kernels for each type that keys and values are held in.
-// kThreads threads a block; grids of any number of blocks, and of (rows, a row's numbers /
+// kThreads threads per block; grids of any number of blocks, and of (rows, a row's numbers /
 // kThreads).
 #include "torch/kernels/attention.h"
 

@@ -10,8 +10,8 @@
 // and values together (RowsTogether). Each row's sums are its own, and have the same order, whoever
 // reads with it.
 //
-// Grids do not depend on what rows see: blocks take the pass's partials in turn, from a list on the
-// device. So one graph computes all passes of a shape (torch/graphs).
+// Grids do not depend on what rows see: blocks take the pass's partials one after the other, from a
+// list on the device. So one graph computes all passes of a shape (torch/graphs).
 #pragma once
 
 #include "torch/kernels/block.h"
@@ -228,7 +228,7 @@ TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_
   while (low > begin && shares(low - 1)) --low;
   TANDEM_NO_UNROLL
   while (high < end && shares(high)) ++high;
-  // They take the partials in turn, so that all blocks have some.
+  // They take the partials one after the other, so that all blocks have some.
   const uint32_t rows = high - low;
   if (number != low + first / kPartial % rows) return {low, 0};
   return {low, rows};
@@ -266,7 +266,7 @@ TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>&
             h < heads ? a.queries[shared.query_at[h] + d] * a.scale : 0;
       }
     });
-    // A thread a position: the products of a head's elements are added up in their order.
+    // A thread per position: the products of a head's elements are added up in their order.
     block.Threads([&](int t) {
       for (uint32_t i = t; i < kPartial; i += kThreads) {
         float scores[kPairs] = {};
@@ -320,7 +320,7 @@ TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>&
         shared.numbers[i / size * kMaxHeadSize + i % size] = 0;
       }
     });
-    // A thread an element: values are added up in the order of positions.
+    // A thread per element: values are added up in the order of positions.
     const uint32_t stage = AttentionShared<Traits>::kStageBytes / (size * sizeof(Word));
     TANDEM_NO_UNROLL
     for (uint32_t begins = skipped; begins < count; begins += stage) {

@@ -1,5 +1,5 @@
 // The judge on a card, as passes use it: tables go up, four kernels run where the logits lie, some
-// 40 bytes a row come back. Nothing waits for the card but JudgeFlight::Await, so several passes
+// 40 bytes per row come back. Nothing waits for the card but JudgeFlight::Await, so several passes
 // may be under way.
 //
 //   flight->Begin(stream);           the pass is put on the stream …
@@ -74,7 +74,7 @@ class DeviceJudge {
   static constexpr size_t kWorkspaceBytes = size_t{256} << 20;
 
   // `kernels`: judge.cu. `vocabulary_size`: ids below it are tokens. More rows than
-  // `workspace_bytes` have room for, which is one at least, are judged in turns.
+  // `workspace_bytes` have room for, which is one at least, are judged one part after the other.
   DeviceJudge(std::unique_ptr<CudaDriver> driver, std::unique_ptr<KernelModule> kernels,
               uint32_t vocabulary_size, size_t workspace_bytes = kWorkspaceBytes);
 

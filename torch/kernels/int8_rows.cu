@@ -1,5 +1,5 @@
-// Rows of activations to integers, and sums times scales, as a card runs them: kThreads threads a
-// block; a block a row, and of the scales one for kThreads numbers of a row.
+// Rows of activations to integers, and sums times scales, as a card runs them: kThreads threads per
+// block; a block per row, and of the scales one for kThreads numbers of a row.
 #include "torch/kernels/int8_rows.h"
 
 namespace tandem::kernels {

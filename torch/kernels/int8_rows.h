@@ -36,7 +36,7 @@ struct QuantizeShared {
   float largest[Traits::kThreads];
 };
 
-// A block a row. The scale is the largest magnitude / 127; 0 for a row of zeros, or of numbers so
+// A block per row. The scale is the largest magnitude / 127; 0 for a row of zeros, or of numbers so
 // small that 127 / the largest is infinite; NaN where a number is not finite, and all integers are
 // 0 then.
 template <typename Traits>

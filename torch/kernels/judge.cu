@@ -1,4 +1,4 @@
-// The judge as a card runs it. Launched in this order, with kThreads threads a block; a grid of
+// The judge as a card runs it. Launched in this order, with kThreads threads per block; a grid of
 // (rows, 1) but for tandem_judge_weights, which has (rows, weights / kColumn, rounded up).
 #include "torch/kernels/judge_distribution.h"
 #include "torch/kernels/judge_prepare.h"

@@ -159,7 +159,7 @@ TANDEM_HOST_DEVICE bool MinP(const Block& block, JudgeShared<Traits>& shared, co
   return block.Read(row.state->tokens) < size;
 }
 
-// One block a row.
+// One block per row.
 template <typename Traits>
 TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits>& shared,
                                           const JudgeArguments& a) {

@@ -164,7 +164,7 @@ TANDEM_HOST_DEVICE Largest FindLargest(const Block& block, JudgeShared<Traits>& 
   return {logits[place], place, nan || IsInfinite(logits[place])};
 }
 
-// One block a row.
+// One block per row.
 template <typename Traits>
 TANDEM_HOST_DEVICE void JudgePrepare(const Block& block, JudgeShared<Traits>& shared,
                                      const JudgeArguments& a) {

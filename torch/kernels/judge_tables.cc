@@ -193,7 +193,7 @@ void JudgeTables::AddChain(const SequenceSettings& settings, const CandidateTree
       numbers_.push_back(static_cast<double>(weight) / static_cast<double>(sum));
     }
     row.q_candidate = q(row.candidate);
-    TANDEM_CHECK(row.q_candidate > 0) << "q gives its candidate " << row.candidate << " nothing";
+    TANDEM_CHECK(row.q_candidate > 0) << "q gives its draft token " << row.candidate << " nothing";
   }
 }
 

@@ -21,11 +21,12 @@ namespace tandem::kernels {
 
 // What was judged of a part.
 struct JudgedPart {
-  // Absent: all is well. Else the model's row after so many tokens is no distribution (a NaN or an
-  // infinity), and there is no more here.
+  // Absent: all is well. Else the model's row after so many tokens is not a distribution (a NaN or
+  // an infinity), and there is no more here.
   std::optional<uint32_t> broken_after;
-  std::vector<acceptance::Entry> entries;        // of a block: 1 + candidates; of prompt rows none
-  std::vector<sampling::NodeLogprobs> logprobs;  // one a row, where the settings want them
+  std::vector<acceptance::Entry> entries;        // of a block: 1 + draft tokens; of prompt rows
+                                                 // none
+  std::vector<sampling::NodeLogprobs> logprobs;  // one per row, where the settings want them
 };
 
 class JudgeTables {
@@ -34,7 +35,7 @@ class JudgeTables {
   void Clear();
 
   // Rows first_logits_row … first_logits_row + block.size() of the logits are judged, by a rule
-  // whose settings were checked. Of a chain each q is empty or gives its candidate more than 0; a
+  // whose settings were checked. Of a chain each q is empty or gives its draft token more than 0; a
   // tree's rule has trees (common/acceptance/tree.h). `history`: the `committed` tokens, where
   // settings.sampling.looks_back(), else null.
   void AddBlock(const speculation::SequenceSettings& settings,

@@ -29,7 +29,7 @@ enum class RowRule : uint32_t {
 
 enum class RowLogprobs : uint32_t { kNone, kOfModel, kOfP };
 
-// Whether a row has a candidate, and what for. kTold: its log probability alone; the row has a
+// Whether a row has a draft token, and what for. kTold: its log probability alone; the row has a
 // token of its own whatever it is, as the last one of a block.
 enum class RowCandidate : uint32_t { kNone, kJudged, kTold };
 
@@ -68,7 +68,7 @@ struct JudgeSequence {
 
 struct JudgeRow {
   double uniform = 0;      // draws what follows: recovered; of the last row of a block: bonus
-  double q_candidate = 1;  // q(candidate)
+  double q_candidate = 1;  // q(draft token)
   uint32_t sequence = 0;
   uint32_t logits_row = 0;
   uint32_t index = 0;  // of the tokens that follow, those before the row
@@ -81,7 +81,7 @@ struct JudgeRow {
 // Of one row, from kernel to kernel.
 struct RowState {
   double log_sum = 0;      // of exp(logit - model_largest), all logits
-  double p_candidate = 0;  // p(candidate)
+  double p_candidate = 0;  // p(draft token)
   float largest = 0;       // of the processed logits
   float model_largest = 0;
   uint32_t argmax = 0;  // of the processed logits

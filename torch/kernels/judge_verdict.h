@@ -325,7 +325,7 @@ TANDEM_HOST_DEVICE uint32_t TopLogprobs(const Block& block, JudgeShared<Traits>&
   }
 }
 
-// One block a row. Rows of rule block need the states of the rows before them.
+// One block per row. Rows of rule block need the states of the rows before them.
 template <typename Traits>
 TANDEM_HOST_DEVICE void JudgeVerdict(const Block& block, JudgeShared<Traits>& shared,
                                      const JudgeArguments& a) {

@@ -1,4 +1,4 @@
-// Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads a
+// Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads per
 // block. Of the norm a block has a row; of the rotation some heads, of the gate kThreads numbers of
 // one.
 #include "torch/kernels/norm_rope.h"

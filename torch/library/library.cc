@@ -36,7 +36,7 @@ absl::StatusOr<const Library*> Opened(const std::string& path) {
   const auto entry = reinterpret_cast<EntryPoint>(dlsym(handle, kEntryPoint));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " is no library of Tandem: it has no function ", kEntryPoint));
+        absl::StrCat(path, " is not a library of Tandem: it has no function ", kEntryPoint));
   }
   const Library* library = entry();
   const char* hint = "\n  hint: build both from the same sources with the same compiler";

@@ -12,8 +12,8 @@ namespace tandem::torch {
 // and where the system's loader looks. It stays loaded until the process ends.
 //
 // NOT_FOUND: there is none; the message says where it was looked for and how to build it.
-// FAILED_PRECONDITION: it cannot be loaded (LibTorch is missing, say), it is no library of ours, or
-// it was built from other sources or by another compiler than this program.
+// FAILED_PRECONDITION: it cannot be loaded (LibTorch is missing, say), it is not a library of
+// Tandem, or it was built from other sources or by another compiler than this program.
 //
 // Thread safety: any thread.
 absl::StatusOr<const Library*> LoadLibrary(const std::string& path = "");

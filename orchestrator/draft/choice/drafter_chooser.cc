@@ -19,16 +19,17 @@ constexpr double kTrialRounds = 8;
 // Rounds in other texts, two trials. With fewer, texts begin with the drafter to learn of it, and
 // how much texts differ is rather guessed than known.
 constexpr double kKnownRounds = 2 * kTrialRounds;
-// That guess: of the mean tokens a round, one standard deviation. Copies and prose are as far
+// That guess: of the mean tokens per round, one standard deviation. Copies and prose are as far
 // apart.
 constexpr double kSpread = 0.4;
-// Of the tokens a second, to change the drafter. Less is noise and brings less than the switch
+// Of the tokens per second, to change the drafter. Less is noise and brings less than the switch
 // costs.
 constexpr double kGain = 0.08;
 // Of the rounds' time, for trials: what a text loses to them where they never show anything.
 constexpr double kShare = 0.03;
 
-// The variance of the mean tokens a round from text to text. Where little is known, rather a guess.
+// The variance of the mean tokens per round from text to text. Where little is known, rather a
+// guess.
 double VarianceOfTexts(const CommonDrafter& common, double guessed_mean) {
   const DrafterSums& sums = common.sums;
   const double mean = sums.rounds > 0 ? sums.tokens / sums.rounds : guessed_mean;

@@ -1,8 +1,8 @@
-// Chooses which of a request's drafters drafts: the one with the most tokens a time for this text.
+// Chooses which of a request's drafters drafts: the one with the highest throughput for this text.
 //
-// What is known. A drafter's tokens and seconds a round are means over this text's rounds with it,
-// in which old ones fade, with what other texts got (common_drafters.h) as some rounds more. So a
-// text begins with the common best, and soon goes its own way. It changes to another drafter that
+// What is known. A drafter's tokens and seconds per round are means over this text's rounds with
+// it, in which old ones fade, with what other texts got (common_drafters.h) as some rounds more. So
+// a text begins with the common best, and soon goes its own way. It changes to another drafter that
 // it has tried once that one's mean is clearly better.
 //
 // Trials. A drafter that was not measured lately may be as much better as texts differ. It is tried
@@ -13,7 +13,7 @@
 // changed nothing. Some texts begin with the trial of a drafter of which too little is known.
 // Rounds in which the length policy tries a length do not count.
 //
-// The target alone is a candidate of the length policies: each drafter has its own, and may be
+// Plain decoding is left to the length policies: each drafter has its own, and may be
 // given length 0.
 //
 // A drafter whose draft fails twice in a row is left alone for a while, which doubles, and one that
@@ -79,7 +79,7 @@ class DrafterChooser {
   };
   struct Value {
     double tokens = 0, seconds = 0;  // a round
-    double rate = 0;                 // tokens a second
+    double rate = 0;                 // tokens per second
     double at_most = 0;              // the same, if it is as much better as texts differ
     double switch_seconds = 0;       // beyond a round
   };

@@ -1,4 +1,4 @@
-// How many tokens a round brings, by the shape of its block: running counts that forget.
+// The tokens that a round brings, by the shape of its block: running counts that forget.
 //
 // Chains of a fixed length share one count per position: a chance that the token there is accepted,
 // given those before it, so each length tells of the others (Leviathan et al. 2023, equation 1,

@@ -30,7 +30,7 @@ inline constexpr std::array<DraftShape, 4> kTreeShapes = {{{4, 8}, {6, 16}, {8, 
 inline constexpr uint32_t kFirstConfident = kMaxDraftTokens + 1;
 inline constexpr uint32_t kFirstTree = kFirstConfident + kConfidences.size();
 inline constexpr uint32_t kShapes = kFirstTree + kTreeShapes.size();
-// Fewer nodes than these are no tree for a policy.
+// Fewer nodes than these are not a tree for a policy.
 inline constexpr uint32_t kMinPolicyNodes = kTreeShapes.front().nodes;
 
 constexpr bool IsTree(uint32_t shape) { return shape >= kFirstTree; }

@@ -195,7 +195,7 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
   sequence.shape = chosen;
   const DraftShape shape = ShapeOf(chosen);
   LengthChoice choice;
-  // Where a peer has changed the best one may not be to be had. The next decision takes another.
+  // Where a peer has changed the best one may be unavailable. The next decision takes another.
   choice.tokens = std::min(shape.tokens, inputs.max_draft_tokens);
   choice.nodes = std::min(shape.nodes, inputs.max_nodes);
   choice.outcomes = outcomes_[chosen];

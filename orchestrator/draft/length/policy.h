@@ -1,4 +1,4 @@
-// Decides how many draft tokens a round asks for. A policy belongs to one request. It sees counts
+// Decides the number of draft tokens of a round. A policy belongs to one request. It sees counts
 // and times. It never sees a token or a probability, so the length of a block cannot depend on what
 // was drawn for it, and the text keeps the target's distribution under every exact rule.
 // Not thread-safe.

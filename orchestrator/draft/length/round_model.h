@@ -39,8 +39,8 @@ struct RoundTime {
 
 // A sequence is away from the target for `aside`: it drafts, and messages travel. Of the sequences
 // a pass takes a share: all that are gathered; one half of those that are away for longer, because
-// then there are two groups that draft and verify in turn; and in any case no more rows than the
-// target aims at. With r rows per sequence and n sequences:
+// then there are two groups that alternate between drafting and verifying; and in any case no more
+// rows than the target aims at. With r rows per sequence and n sequences:
 //
 //   time  max(aside + pass(share n r), pass(share n r) / share)
 //

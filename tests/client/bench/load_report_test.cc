@@ -320,7 +320,7 @@ TEST(LoadOptionsTest, Modes) {
     EXPECT_THAT(Refusal({"--concurrency=1", std::string("--modes=") + bad}),
                 HasSubstr("must be off, auto or 1 to 16"));
   }
-  EXPECT_THAT(Refusal({"--concurrency=1", "--modes=2,off,2"}), HasSubstr("K=2 is there twice"));
+  EXPECT_THAT(Refusal({"--concurrency=1", "--modes=2,off,2"}), HasSubstr("K=2 is listed twice"));
 }
 
 TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
@@ -330,11 +330,12 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
   EXPECT_THAT(Refusal({"--concurrency=2", "--window=1ms"}), HasSubstr("100ms to 1h"));
   EXPECT_THAT(Refusal({"--idle", "--silence=1h"}), HasSubstr("1ms to 10m"));
   EXPECT_THAT(Refusal({"--against=17"}), HasSubstr("--against=17: must be off, auto, or 1 to 16"));
-  EXPECT_THAT(Refusal({"--against=auto"}), HasSubstr("is what --draft-tokens says"));
+  EXPECT_THAT(Refusal({"--against=auto"}), HasSubstr("equals --draft-tokens"));
   EXPECT_THAT(Refusal({"--against=3", "--draft-tokens=3"}), HasSubstr("name another"));
-  EXPECT_THAT(Refusal({"--concurrency=2", "--against=3"}), HasSubstr("say both in --modes"));
-  EXPECT_THAT(Refusal({"--concurrency=2", "--against=off"}), HasSubstr("say both in --modes"));
-  EXPECT_THAT(Refusal({"--idle", "--against=3"}), HasSubstr("--idle measures a silence"));
+  EXPECT_THAT(Refusal({"--concurrency=2", "--against=3"}), HasSubstr("list both in --modes"));
+  EXPECT_THAT(Refusal({"--concurrency=2", "--against=off"}), HasSubstr("list both in --modes"));
+  EXPECT_THAT(Refusal({"--idle", "--against=3"}),
+              HasSubstr("--against and --idle are two benchmarks"));
   EXPECT_THAT(Refusal({"--draft-tokens=0"}), HasSubstr("--draft-tokens=0"));
   EXPECT_THAT(Refusal({"--draft-tokens=0", "--against=3"}), HasSubstr("requests with a draft"));
   EXPECT_EQ(Refusal({"--against=3"}), "");

@@ -145,7 +145,7 @@ class ScriptedService final : public v1::Generation::CallbackService {
     }
 
    private:
-    // What is done before is seen by who calls this later.
+    // What is done before is seen by whoever calls this later.
     void Order() { concurrency::MutexLock lock(mutex_); }
 
     void End(const grpc::Status& status, int Counts::*counter) {

@@ -101,7 +101,7 @@ TEST(BenchReportTest, ComparesWithAnotherNumberOfCandidates) {
   ASSERT_TRUE(report.mean_ratio.has_value());
   EXPECT_NEAR(report.mean_ratio->mean, 2 * std::pow(1.25, 1.0 / 8), 1e-9);
   EXPECT_LT(report.mean_ratio->low, 2.0);
-  EXPECT_THAT(ReportTable(report), HasSubstr("time a token, K=3"));
+  EXPECT_THAT(ReportTable(report), HasSubstr("time per token, K=3"));
   EXPECT_EQ(tandem::testing::ParseJson(ReportJson(report))["against"].String(), "K=3");
 }
 
@@ -117,7 +117,7 @@ TEST(BenchReportTest, TreesAreNotPredictedByTheFormulaOfChains) {
 
 TEST(BenchReportTest, BothForms) {
   BenchReport report = MakeReport({{Plain(1000), Drafted(500)}});
-  EXPECT_THAT(ReportTable(report), HasSubstr("tokens a target pass 2.20, alpha-hat 0.750"));
+  EXPECT_THAT(ReportTable(report), HasSubstr("tokens per target pass 2.20, alpha-hat 0.750"));
   const base::JsonValue json = tandem::testing::ParseJson(ReportJson(report));
   EXPECT_EQ(json["ratio"]["median"].Number(), 2);
   EXPECT_EQ(json["step_ms"]["draft"].Number(), 0.3);

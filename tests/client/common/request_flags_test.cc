@@ -74,7 +74,7 @@ TEST(RequestFlagsTest, AllFlagsReachTheRequest) {
   EXPECT_EQ(parsed.request.DebugString(), expected.DebugString());
 }
 
-// As `tandem generate` has them: those of the table that are no flag of its own.
+// As `tandem generate` has them: those of the table that are not a flag of its own.
 TEST(RequestFlagsTest, EveryOptionOfTheTableIsAFlag) {
   for (const messages::RequestOption& option : messages::RequestOptions()) {
     if (option.help.empty()) continue;

@@ -60,10 +60,10 @@ v1::ListModelsReply Models() {
 TEST(DescriptionTest, ALineForEachServiceAndThenItsFacts) {
   EXPECT_EQ(DescriptionTable("127.0.0.1:50050", Reply(), Models()),
             "service       address          state      sequences  free slots  queued rows  passes  "
-            "rows a pass  busy\n"
+            "rows per pass  busy\n"
             "orchestrator  127.0.0.1:50050  ready\n"
             "target        10.0.0.3:50052   ready      3          61          0            4       "
-            "2.5          75 %\n"
+            "2.5            75 %\n"
             "draft         draft:50051      not ready  0\n"
             "\n"
             "orchestrator 127.0.0.1:50050\n"

@@ -57,7 +57,7 @@ class Script final : public v1::Generation::Service {
     writer->Write(started);
     if (request->logprobs().prompt()) WritePrompt(*writer);
     const uint32_t samples = std::max(1u, request->samples());
-    // One token of each in turn, so that they come mixed.
+    // One token of each, alternately, so that they come mixed.
     for (uint32_t token = 0; token < 2; ++token) {
       for (uint32_t sample = 0; sample < samples; ++sample) {
         WriteDelta(request->text() == "odd" ? 9 : sample, token, request->has_logprobs(), *writer);

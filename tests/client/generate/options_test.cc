@@ -63,7 +63,7 @@ TEST(GenerateOptionsTest, AChatIsAMessageForTheTemplate) {
       &expected));
   EXPECT_EQ(MakeRequest(parsed.options, "Hello").DebugString(), expected.DebugString());
   EXPECT_EQ(Error({"Hello", "--system=Be brief."}),
-            "--system needs --chat: without it the text is continued as it is");
+            "--system requires --chat: without it the text is continued as it is");
 }
 
 TEST(GenerateOptionsTest, ADefaultLengthIsLessWhereThereIsLessRoom) {
@@ -111,8 +111,8 @@ TEST(GenerateOptionsTest, LogprobsOfTheTokenAlone) {
   EXPECT_FALSE(MakeRequest(Parse({"x"}).options, "x").token_bytes());
   EXPECT_THAT(Error({"--prompt=x", "--logprobs=21"}), HasSubstr("0 to 20"));
   EXPECT_THAT(Error({"--prompt=x", "--prompt-logprobs"}),
-              AllOf(HasSubstr("--prompt-logprobs needs --logprobs=N"), HasSubstr("to 20")));
-  EXPECT_THAT(Error({"--prompt=x", "--processed-logprobs"}), HasSubstr("needs --logprobs=N"));
+              AllOf(HasSubstr("--prompt-logprobs requires --logprobs=N"), HasSubstr("to 20")));
+  EXPECT_THAT(Error({"--prompt=x", "--processed-logprobs"}), HasSubstr("requires --logprobs=N"));
 }
 
 TEST(GenerateOptionsTest, SamplesAndTheirIndices) {

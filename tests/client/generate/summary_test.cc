@@ -17,7 +17,7 @@ using ::testing::Not;
 TEST(SummaryTest, SummaryNamesWaitsAndBatchesThatAreNotTrivial) {
   EXPECT_THAT(Summary(Busy()),
               AllOf(HasSubstr("waited 12.3 ms to be admitted, 2.5 ms for the target's device\n"),
-                    HasSubstr("6.5 sequences in a target pass, on average")));
+                    HasSubstr("6.5 sequences per target pass, on average")));
   Outcome alone = Example();
   alone.last.mutable_speculation()->set_batch_sequences(4);  // in its 4 rounds
   EXPECT_THAT(Summary(alone), AllOf(Not(HasSubstr("waited")), Not(HasSubstr("sequences"))));
@@ -26,10 +26,10 @@ TEST(SummaryTest, SummaryNamesWaitsAndBatchesThatAreNotTrivial) {
 TEST(SummaryTest, SummaryShowsBarsAndCauses) {
   EXPECT_THAT(
       Summary(Example()),
-      AllOf(HasSubstr("10 tokens (length) in 4 rounds: 2.50 tokens a target pass"),
+      AllOf(HasSubstr("10 tokens (length) in 4 rounds: 2.50 tokens per target pass"),
             HasSubstr("accepted 6 of 12 drafted; alpha-hat 0.75; rule greedy, exact"),
             HasSubstr("accepted  0 │████████████████████ 1\n"), HasSubstr("accepted  2 │ 0\n"),
-            HasSubstr("first token after 1.5 ms, then 1.00 ms a token"),
+            HasSubstr("first token after 1.5 ms, then 1.00 ms per token"),
             HasSubstr("rounds without a draft: first-round 1"), Not(HasSubstr("replays"))));
 }
 

@@ -91,14 +91,14 @@ TEST(ManyRoundsTest, OfManyTheFirstAndTheSlowest) {
                              "shown,\n--timeline=all shows all\n"),
                   HasSubstr("\n          how many  "),
                   HasSubstr("\n  a round's time: p50 10.0, p95 10.0, p99 25.0, longest 25.0 ms\n"),
-                  HasSubstr("\n  draft      1000.0 ms  19 %     2.00 a round  ▒"),
-                  HasSubstr("\n  network    1150.0 ms  22 %     2.30 a round  ─"),
-                  HasSubstr("\n  slot          0.0 ms   0 %     0.00 a round\n"),
-                  HasSubstr("\n  queue         0.0 ms   0 %     0.00 a round\n"),
-                  HasSubstr("\n  device     3000.0 ms  58 %     6.00 a round  █"),
-                  HasSubstr("\n  own           0.0 ms   0 %     0.00 a round\n"),
-                  HasSubstr("  slowest: device, 58 % of the rounds' time (6.00 ms a round)\n"),
-                  HasSubstr("  3.00 tokens a round; accepted 1000 of 2000 drafted; "
+                  HasSubstr("\n  draft      1000.0 ms  19 %     2.00 per round  ▒"),
+                  HasSubstr("\n  network    1150.0 ms  22 %     2.30 per round  ─"),
+                  HasSubstr("\n  slot          0.0 ms   0 %     0.00 per round\n"),
+                  HasSubstr("\n  queue         0.0 ms   0 %     0.00 per round\n"),
+                  HasSubstr("\n  device     3000.0 ms  58 %     6.00 per round  █"),
+                  HasSubstr("\n  own           0.0 ms   0 %     0.00 per round\n"),
+                  HasSubstr("  slowest: device, 58 % of the rounds' time (6.00 ms per round)\n"),
+                  HasSubstr("  3.00 tokens per round; accepted 1000 of 2000 drafted; "
                             "alpha-hat 0.71\n")));
   EXPECT_EQ(CountRows(Plain(ManyRounds(500, 25'000), 80, /*all=*/true)), 500u);
 }

@@ -42,14 +42,14 @@ timeline: 5 rounds in 70.7 ms
      3  46.7 14.0  ▒▒▒▒▒▒▒▒▒▒▒───────┈┈█████             + draft-late   #103 ×1
      4  60.8 10.2  ▒▒▒▒───────┈██████                    ●●◌            #104 ×1
 
-  draft        13.5 ms  19 %     2.70 a round  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
-  network      25.0 ms  36 %     5.00 a round  ────────────────────────────────
-  slot          2.0 ms   3 %     0.40 a round  ···
-  queue         5.0 ms   7 %     1.00 a round  ┈┈┈┈┈┈
-  device       23.5 ms  33 %     4.70 a round  ██████████████████████████████
-  own           1.2 ms   2 %     0.25 a round  ▓▓
-  slowest: network, 36 % of the rounds' time (5.00 ms a round)
-  2.40 tokens a round; accepted 9 of 11 drafted; alpha-hat 0.90
+  draft        13.5 ms  19 %     2.70 per round  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒
+  network      25.0 ms  36 %     5.00 per round  ───────────────────────────────
+  slot          2.0 ms   3 %     0.40 per round  ··
+  queue         5.0 ms   7 %     1.00 per round  ┈┈┈┈┈┈
+  device       23.5 ms  33 %     4.70 per round  █████████████████████████████
+  own           1.2 ms   2 %     0.25 per round  ▓▓
+  slowest: network, 36 % of the rounds' time (5.00 ms per round)
+  2.40 tokens per round; accepted 9 of 11 drafted; alpha-hat 0.90
 )");
 }
 
@@ -94,9 +94,9 @@ timeline: 5 rounds in 70.7 ms
   device       23.5 ms  33 %
   own           1.2 ms   2 %
   slowest: network, 36 % of the rounds'
-  time (5.00 ms a round)
-  2.40 tokens a round; accepted 9 of 11
-  drafted; alpha-hat 0.90
+  time (5.00 ms per round)
+  2.40 tokens per round; accepted 9 of
+  11 drafted; alpha-hat 0.90
 )");
 }
 
@@ -146,14 +146,14 @@ TEST(TimelineTest, SamplesOneAfterTheOther) {
                   "\n sample 8, 3 rounds\n", absl::StrJoin(head + 1, head + 4, "\n"), "\n\n")));
   EXPECT_THAT(text,
               AllOf(StartsWith("timeline: 8 rounds of 2 samples in 70.7 ms\n"),
-                    HasSubstr("\n  draft        18.5 ms  16 %     2.31 a round  ▒"),
-                    HasSubstr("\n  network      42.0 ms  36 %     5.25 a round  ─"),
-                    HasSubstr("\n  slot          4.0 ms   3 %     0.50 a round  ·"),
-                    HasSubstr("\n  queue         8.5 ms   7 %     1.06 a round  ┈"),
-                    HasSubstr("\n  device       41.0 ms  35 %     5.12 a round  █"),
-                    HasSubstr("\n  own           2.2 ms   2 %     0.28 a round  ▓"),
-                    HasSubstr("  slowest: network, 36 % of the rounds' time (5.25 ms a round)\n"),
-                    HasSubstr("  2.62 tokens a round; accepted 15 of 19 drafted; "
+                    HasSubstr("\n  draft        18.5 ms  16 %     2.31 per round  ▒"),
+                    HasSubstr("\n  network      42.0 ms  36 %     5.25 per round  ─"),
+                    HasSubstr("\n  slot          4.0 ms   3 %     0.50 per round  ·"),
+                    HasSubstr("\n  queue         8.5 ms   7 %     1.06 per round  ┈"),
+                    HasSubstr("\n  device       41.0 ms  35 %     5.12 per round  █"),
+                    HasSubstr("\n  own           2.2 ms   2 %     0.28 per round  ▓"),
+                    HasSubstr("  slowest: network, 36 % of the rounds' time (5.25 ms per round)\n"),
+                    HasSubstr("  2.62 tokens per round; accepted 15 of 19 drafted; "
                               "alpha-hat 0.88\n")));
 }
 
@@ -161,13 +161,13 @@ TEST(TimelineTest, NoTimeAtAll) {
   const std::string text = Plain({RoundOf(0, 0, {0, 0, 0, 0, 0, 0})});
   EXPECT_THAT(Words(text), AllOf(StartsWith("timeline: 1 round in 0.0 ms\n"),
                                  HasSubstr("\n 0 0.0 0.00 + #100 ×1\n"),
-                                 HasSubstr("\n draft 0.00 ms 0 % 0.00 a round\n"),
-                                 HasSubstr("\n network 0.00 ms 0 % 0.00 a round\n"),
-                                 HasSubstr("\n slot 0.00 ms 0 % 0.00 a round\n"),
-                                 HasSubstr("\n queue 0.00 ms 0 % 0.00 a round\n"),
-                                 HasSubstr("\n device 0.00 ms 0 % 0.00 a round\n"),
-                                 HasSubstr("\n own 0.00 ms 0 % 0.00 a round\n"),
-                                 EndsWith("\n 1.00 tokens a round; nothing was drafted\n"),
+                                 HasSubstr("\n draft 0.00 ms 0 % 0.00 per round\n"),
+                                 HasSubstr("\n network 0.00 ms 0 % 0.00 per round\n"),
+                                 HasSubstr("\n slot 0.00 ms 0 % 0.00 per round\n"),
+                                 HasSubstr("\n queue 0.00 ms 0 % 0.00 per round\n"),
+                                 HasSubstr("\n device 0.00 ms 0 % 0.00 per round\n"),
+                                 HasSubstr("\n own 0.00 ms 0 % 0.00 per round\n"),
+                                 EndsWith("\n 1.00 tokens per round; nothing was drafted\n"),
                                  Not(HasSubstr("slowest")), Not(HasSubstr("past the text's end"))));
 }
 

@@ -31,7 +31,7 @@ class Repository:
         self.files = files  # {name: bytes}
         self.commit = commit
         self.gated = gated
-        self.token = token  # private to who has it
+        self.token = token  # private to whoever has it
         self.renamed = None
         self.revisions = {"main": commit}
 

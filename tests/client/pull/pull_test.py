@@ -272,10 +272,10 @@ class RefusalTest(PullTest):
         self.faults.status["/revision/main"] = (200, {}, 1)
         self.assertIn("HF_ENDPOINT must name a hub", self.refused())
         self.faults.status["/model.safetensors"] = (302, {"Location": "file:///etc/passwd", "X-Repo-Commit": COMMIT}, 1)
-        self.assertIn("redirects to what is no address of http", self.refused())
+        self.assertIn("redirects to what is not an address of http", self.refused())
         odd = {"Location": self.hub.content, "X-Repo-Commit": COMMIT, "X-Linked-Etag": "../../x", "X-Linked-Size": "1"}
         self.faults.status["/model.safetensors"] = (302, odd, 1)
-        self.assertIn("no hash of the hub", self.refused())
+        self.assertIn("not a hash of the hub", self.refused())
         loop = {"Location": "/api/models/owner/name/revision/main"}
         self.faults.status["/revision/main"] = (307, loop, 100)
         before = len(self.hub.requests)

@@ -87,7 +87,7 @@ TEST(WantedFilesTest, ARepositoryWithoutAModelSaysWhatItHas) {
   EXPECT_THAT(said({"adapter_model.safetensors"}), HasSubstr("an adapter"));
   EXPECT_THAT(said({"pytorch_model-00001-of-00002.bin"}), HasSubstr("pickled"));
   EXPECT_THAT(said({"consolidated.safetensors"}), HasSubstr("another form"));
-  EXPECT_THAT(said({"README.md"}), HasSubstr("no model"));
+  EXPECT_THAT(said({"README.md"}), HasSubstr("not a model"));
   EXPECT_THAT(said({"model.safetensors"}), HasSubstr("config.json"));
   EXPECT_THAT(said({"tokenizer.model"}, Need::kTokenizer), HasSubstr("tokenizer.model alone"));
 }

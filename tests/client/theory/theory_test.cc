@@ -85,7 +85,7 @@ TEST(TheoryCommandTest, WhatIsInfiniteIsNull) {
   EXPECT_THAT(Tables({"--alpha=1"}), HasSubstr("inf"));
 }
 
-// alpha = 0.7, K = 4, 5 ms a draft token, a round trip of 1 ms, passes of 60 ms: 2.05 times.
+// alpha = 0.7, K = 4, 5 ms per draft token, a round trip of 1 ms, passes of 60 ms: 2.05 times.
 TEST(TheoryCommandTest, RoundsOfASplitDraft) {
   const std::vector<std::string> args = {"--alpha=0.7", "--gamma=0,5", "--draft-us=5000",
                                          "--rtt-us=1000", "--cost-curve=1:60000,17:60000"};

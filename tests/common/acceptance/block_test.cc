@@ -35,7 +35,7 @@ double ExpectedBySpeculative(const std::vector<Entry>& entries) {
 }
 
 // Two tokens, p = {1/3, 2/3}, q = {2/3, 1/3}, blocks of two: the example of the paper's
-// introduction, 10/9 candidates for the speculative rule, 11/9 for this one.
+// introduction, 10/9 draft tokens for the speculative rule, 11/9 for this one.
 TEST(BlockTest, TheExampleOfThePaper) {
   const Distribution p{{0, 1}, {1.0 / 3, 2.0 / 3}};
   const SparseDistribution q{{0, 1}, {2, 1}};
@@ -95,7 +95,7 @@ TEST(BlockTest, EndsAtTheLastThatPasses) {
   EXPECT_TRUE(d.rejected);
 }
 
-// A banned candidate: nothing of the block stands from there on, at u = 0 too.
+// A banned draft token: nothing of the block stands from there on, at u = 0 too.
 TEST(BlockTest, ACandidateThatPRulesOut) {
   const Distribution p{{0, 1}, {0.5, 0.5}};
   const std::vector<Distribution> ps = {p, p, p, p};

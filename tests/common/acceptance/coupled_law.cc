@@ -12,7 +12,7 @@ std::vector<double> CoupledLaw(const Setting& setting, KnowingDraft candidate) {
   std::vector<double> law;
   Tokens path;
   ForEachPath(setting, world, path, 1, [&](const Tokens& path, double weight) {
-    // What the race would have drawn after candidates that are not the path's: never looked at.
+    // What the race would have drawn after draft tokens that are not the path's: never looked at.
     for (uint32_t elsewhere : {0u, setting.vocabulary - 1}) {
       Tokens committed;
       while (committed.size() < path.size()) {

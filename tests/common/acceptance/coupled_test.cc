@@ -52,7 +52,7 @@ Tokens Plain(const Setting& setting) {
 
 enum class Knows { kNothing, kTheNoise, kTheNoiseAndP, kAndAvoidsIt, kDead };
 
-// Rounds with a draft; `accepted`: candidates that stood.
+// Rounds with a draft; `accepted`: draft tokens that stood.
 Tokens WithDraft(const Setting& setting, Knows knows, int block, int& accepted) {
   World world(setting);
   Tokens text;

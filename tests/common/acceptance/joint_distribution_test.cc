@@ -31,7 +31,7 @@ constexpr int kRequests = testing::kAddressSanitizer ? 4'000 : 8'000;
 enum class Wrong {
   kNothing,
   kQBeforeTruncation,       // draws from the top-m, sends the whole q
-  kResidualOnlyDropsToken,  // replaces from p without the candidate
+  kResidualOnlyDropsToken,  // replaces from p without the draft token
   kOneUniform,              // the accepting uniform draws the recovered token, too
   kDropsUnlikelyToken,      // a drawn token with a low q does not reach the target
 };
@@ -40,7 +40,7 @@ struct Setup {
   Rule rule = Rule::kSpeculative;
   uint32_t vocabulary = 5;
   int top_m = 3;
-  int block = 3;  // candidates a round; 0: plain
+  int block = 3;  // draft tokens per round; 0: plain
   double target_temperature = 0.9;
   double noise = 1;
   bool one_hot = false;  // the draft's argmax, without q
@@ -152,7 +152,7 @@ class Generator {
     return joint;
   }
 
-  // The draft's part: candidates that follow `tokens`.
+  // The draft's part: draft tokens that follow `tokens`.
   std::vector<uint32_t> Draft(uint64_t seed, const std::vector<uint32_t>& tokens) {
     const RoundKey key{random::DeriveDraftSeed(seed), 0, static_cast<uint32_t>(tokens.size())};
     std::vector<uint32_t> context = tokens, candidates;

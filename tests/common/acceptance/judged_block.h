@@ -14,7 +14,7 @@ namespace tandem::acceptance {
 using Masses = std::vector<long double>;  // [vocabulary], they sum to 1
 
 Masses Dense(const sampling::Distribution& p, uint32_t vocabulary);
-// q(token); of no ids: one-hot at the candidate.
+// q(token); of no ids: one-hot at the draft token.
 long double ProbabilityOf(const sampling::SparseDistribution& q, uint32_t token,
                           uint32_t candidate);
 

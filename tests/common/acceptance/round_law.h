@@ -29,7 +29,7 @@ enum class Draft : uint8_t {
 enum class Wrong : uint8_t {
   kNothing,
   kRedrawsFromP,            // no residual
-  kResidualOnlyDropsToken,  // replaces from p without the candidate
+  kResidualOnlyDropsToken,  // replaces from p without the draft token
   kQBeforeTruncation,       // draws from the top_m, sends the whole q
   kOneUniform,              // the accepting uniform draws the recovered token, too
   kNoCommittedInKey,     // the second round's tests use the first one's uniforms of the same place
@@ -37,14 +37,14 @@ enum class Wrong : uint8_t {
   kBonusFromQ,           // what follows a whole block comes from the draft
   kDropsUnlikelyToken,   // a drawn token of low q does not reach the target
   kDropsBannedToken,     // nor one that p rules out
-  kKeepsHistory,         // rejected candidates stay in the history
+  kKeepsHistory,         // rejected draft tokens stay in the history
 };
 
 struct Setting {
   Rule rule = Rule::kSpeculative;
   sampling::SamplingParameters options;
   Draft draft = Draft::kSampled;
-  int block = 2;  // candidates a round
+  int block = 2;  // draft tokens per round
   uint32_t vocabulary = 4;
   int horizon = 4;  // tokens
   int top_m = 2;

@@ -16,7 +16,7 @@ using testing::TotalVariation;
 
 constexpr double kExact = 1e-12;
 
-// Blocks of 1, 2 and 4 candidates, so that rounds overlap in every way.
+// Blocks of 1, 2 and 4 draft tokens, so that rounds overlap in every way.
 std::vector<Setting> Shapes(Rule rule) {
   constexpr int kLess = testing::kAddressSanitizer ? 1 : 0;
   return {{.rule = rule, .block = 1, .vocabulary = 4, .horizon = 4 - kLess},

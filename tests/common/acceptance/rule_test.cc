@@ -150,7 +150,7 @@ TEST(JudgeDeathTest, Shape) {
   const std::vector<Distribution> p = {kP, kP};
   const std::vector<Distribution> empty = {{}};
   EXPECT_DEATH(Judge({Rule::kGreedy, {}, p, std::vector<uint32_t>{4}, {}}), "one-hot");
-  EXPECT_DEATH(Judge({Rule::kSpeculative, {}, p, {}, {}}), "2 distributions for 0 candidates");
+  EXPECT_DEATH(Judge({Rule::kSpeculative, {}, p, {}, {}}), "2 distributions for 0 draft tokens");
   EXPECT_DEATH(Judge({Rule::kSpeculative, {}, empty, {}, {}}), "no tokens");
 }
 
@@ -174,7 +174,7 @@ TEST(ValidateEntriesTest, SaysWhichCheckFails) {
   };
   std::vector<Entry> bad = good;
   bad.pop_back();
-  fails(bad, "2 entries for 2 candidates");
+  fails(bad, "2 entries for 2 draft tokens");
   fails({}, "0 entries");
   bad = good;
   bad[2].next_token.reset();
@@ -190,7 +190,7 @@ TEST(ValidateEntriesTest, SaysWhichCheckFails) {
   }
   bad = good;
   bad[1].accept_probability = 0.999;
-  fails(bad, "entry 0 has no next token, but its candidate may be rejected");
+  fails(bad, "entry 0 has no next token, but its draft token may be rejected");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The speculative rule by exact enumeration: over all candidates, both outcomes and all recovered
+// The speculative rule by exact enumeration: over all draft tokens, both outcomes and all recovered
 // tokens, the token that comes out follows p within 1e-12 in total variation. The probabilities of
 // recovered tokens are found by bisection over the uniform, so it is the rule's own drawing that is
 // enumerated.
@@ -53,7 +53,7 @@ std::vector<double> Dense(const Distribution& p, uint32_t vocabulary) {
   return dense;
 }
 
-// What one candidate from q, or the fixed candidate x (q null), turns into.
+// What one draft token from q, or the fixed draft token x (q null), turns into.
 std::vector<double> FirstToken(const Distribution& p, const SparseDistribution* q, uint32_t x,
                                uint32_t vocabulary) {
   std::vector<double> out(vocabulary);

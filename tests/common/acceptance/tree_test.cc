@@ -1,4 +1,5 @@
-// The walk down a tree of candidates: it commits what the target draws alone, whatever the tree is.
+// The walk down a tree of draft tokens: it commits what the target draws alone, whatever the tree
+// is.
 #include "common/acceptance/tree.h"
 
 #include <algorithm>

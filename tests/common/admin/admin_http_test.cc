@@ -57,7 +57,7 @@ TEST(AdminHttp, Answers) {
            Case{"GET /healthz HTTP/1.1\r\n\r\n", "404", "grpc.health.v1.Health"},
            Case{"POST /healthz HTTP/1.1\r\n\r\n", "404", "/metrics"},
            Case{"POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", "405",
-                "GET and HEAD alone"},
+                "only GET and HEAD are supported"},
            Case{"get /metrics HTTP/1.1\r\n\r\n", "405", "Allow: GET, HEAD\r\n"},
            Case{"GET /metrics HTTP/2.0\r\n\r\n", "505", "HTTP/1.1"},
            Case{"GET /metrics HTTP/1.2\r\n\r\n", "505", "HTTP/1.1"},

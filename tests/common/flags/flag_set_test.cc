@@ -245,8 +245,8 @@ TEST_F(FlagSetTest, LettersStandForNames) {
   EXPECT_EQ(values_.number, 9u);
   EXPECT_TRUE(values_.on);
   EXPECT_THAT(Error({"-n=8"}), HasSubstr("--number is given twice"));
-  EXPECT_THAT(Error({"-n9"}), HasSubstr("'-n9' is no flag"));
-  EXPECT_THAT(Error({"-x"}), HasSubstr("'-x' is no flag"));
+  EXPECT_THAT(Error({"-n9"}), HasSubstr("'-n9' is not a flag"));
+  EXPECT_THAT(Error({"-x"}), HasSubstr("'-x' is not a flag"));
   EXPECT_THAT(flags_.Help(), HasSubstr("a number (-n; 1 to 16; default 7)"));
 }
 
@@ -311,8 +311,8 @@ TEST_F(FlagFilesTest, ErrorsNameTheLine) {
   const std::string file = File("bad", "--text=a\n\n--number=17\n");
   EXPECT_THAT(Error({"--flagfile=" + file}), HasSubstr(file + ":3: --number=17: must be"));
   const std::string word = File("word", "number 3\n");
-  EXPECT_THAT(Error({"--flagfile=" + word}), HasSubstr(word + ":1: 'number 3' is no flag"));
-  // The next line is no value.
+  EXPECT_THAT(Error({"--flagfile=" + word}), HasSubstr(word + ":1: 'number 3' is not a flag"));
+  // The next line is not a value.
   const std::string half = File("half", "--number\n3\n");
   EXPECT_THAT(Error({"--flagfile=" + half}), HasSubstr(half + ":1: --number needs a value"));
   const std::string outer = File("outer", "--flagfile=" + file + "\n");
@@ -338,7 +338,7 @@ TEST_F(FlagSetTest, AnOptionalValueIsThereOrNot) {
 }
 
 TEST_F(FlagSetTest, AnOptionalValueComesAfterAnEqualsSign) {
-  EXPECT_THAT(Error({"--optional", "all"}), HasSubstr("'all' is no flag"));
+  EXPECT_THAT(Error({"--optional", "all"}), HasSubstr("'all' is not a flag"));
   FlagSet flags("command", "");
   flags.OptionalChoice("optional", &values_.optional, {"few", "all"}, "few", "or none");
   ASSERT_TRUE(flags.Parse({"--optional=all"}).ok());

@@ -103,7 +103,7 @@ Wrong Change(const char* name, const std::function<void(GgufWriter&)>& change,
 Wrong Alignment(const char* name, double alignment) {
   return Change(
       name, [alignment](GgufWriter& w) { w.Set("general.alignment", alignment); },
-      "general.alignment is no power of 2 from 8");
+      "general.alignment is not a power of 2 from 8");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -170,10 +170,10 @@ INSTANTIATE_TEST_SUITE_P(
             "ggml's type 16; supported: F32"),
         Change(
             "Blocks", [](GgufWriter& w) { w.Add("t", kQ4_0, {33}, ""); },
-            "no whole blocks of Q4_0"),
+            "not whole blocks of Q4_0"),
         Change(
             "Unaligned", [](GgufWriter& w) { w.AddAt("t", kF32, {1}, 4); },
-            "no multiple of the alignment, 32"),
+            "not a multiple of the alignment, 32"),
         Change(
             "Overlap", [](GgufWriter& w) { w.AddAt("t", kF32, {1}, 0); }, "overlap"),
         Change(

@@ -1,4 +1,4 @@
-// Bytes that are no message, and messages that would take too much memory.
+// Bytes that are not a message, and messages that would take too much memory.
 #include "common/messages/parse.h"
 
 #include <gmock/gmock.h>

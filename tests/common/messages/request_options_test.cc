@@ -120,7 +120,7 @@ TEST(RequestOptions, ChoicesAreKnown) {
   EXPECT_EQ(request.speculation().rule(), v1::RULE_BLOCK);
   request.mutable_speculation()->set_rule(static_cast<v1::Rule>(9));
   EXPECT_EQ(CheckRanges(request).message(),
-            "speculation.rule is 9, which is not known; it must be 0 to 5");
+            "speculation.rule is 9, which is unknown; it must be 0 to 5");
 }
 
 // Of a part of a request, as the services get it.

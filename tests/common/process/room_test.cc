@@ -1,4 +1,4 @@
-// What is needed and what there is, before it is used.
+// What is required and what there is, before it is used.
 #include "common/process/room.h"
 
 #include <gmock/gmock.h>

@@ -87,7 +87,7 @@ TEST(ValidateForTest, SaysWhichCheckFails) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
-  fails(good, 3, "its own candidate 3");
+  fails(good, 3, "its own draft token 3");
   fails({{4, 2}, {1}}, 4, "2 ids and 1 weights");
   fails({{}, {}}, 4, "0 entries");
   fails({std::vector<uint32_t>(65), std::vector<uint32_t>(65)}, 0, "65 entries");

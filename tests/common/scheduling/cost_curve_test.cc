@@ -51,7 +51,7 @@ TEST(CostCurve, PartlyObserved) {
 }
 
 TEST(CostCurve, EfficientRowsAtTheKnee) {
-  // 100 µs to begin with and 10 a row: the best is 10.2 a row, at 512.
+  // 100 µs to begin with and 10 per row: the best is 10.2 per row, at 512.
   CostCurve line = Measured(512, [](int rows) { return 100 + 10 * rows; });
   const double best = (100.0 + 5120) / 512;
   for (double loss : {0.1, 0.25, 0.5, 1.0}) {

@@ -255,7 +255,7 @@ TEST(FairShare, PropertiesOfRandomPasses) {
           item.divisible -= grant.rows;
         }
       }
-      // A row of weight 1 waits for 11 rows of every other member, of which there are 9 a group.
+      // A row of weight 1 waits for 11 rows of every other member, of which there are 9 per group.
       for (const auto& [who, passes] : waited) {
         ASSERT_LE((passes - 1) * max_rows, 20 * 11 * 9 * groups) << "starved";
       }

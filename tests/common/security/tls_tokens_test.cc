@@ -53,8 +53,8 @@ TEST_F(TokenTest, NoneIsRefusedAndSaidWhy) {
 TEST_F(TokenTest, AWrongOneIsRefusedAndNotRepeated) {
   const grpc::Status status = Call(With(kOther)).status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_EQ(status.error_message(), "the token in 'authorization' is not known here");
-  EXPECT_TRUE(Logged("unauthenticated", {"not known here"})) << Log();
+  EXPECT_EQ(status.error_message(), "unknown token in 'authorization'");
+  EXPECT_TRUE(Logged("unauthenticated", {"unknown token"})) << Log();
 }
 
 TEST_F(TokenTest, AChannelThatStandsSendsTheReplacedOne) {

@@ -112,14 +112,14 @@ TEST(CandidateTreeCodec, MalformedTreesAreRefusedByName) {
     std::string field, says;
   };
   const std::vector<Case> cases = {
-      {{0, 1}, 3, "parents", "3 candidates"},
-      {{0, 1, 2, 3}, 3, "parents", "3 candidates"},
-      {{0, 2, 1}, 3, "parents[1]", "no tree"},
-      {{1, 1, 2}, 3, "parents[0]", "no tree"},
-      {{0, 1, 3}, 2, "parents[2]", "no tree"},
+      {{0, 1}, 3, "parents", "3 draft tokens"},
+      {{0, 1, 2, 3}, 3, "parents", "3 draft tokens"},
+      {{0, 2, 1}, 3, "parents[1]", "form a tree"},
+      {{1, 1, 2}, 3, "parents[0]", "form a tree"},
+      {{0, 1, 3}, 2, "parents[2]", "form a tree"},
       {{0, 0, 1}, 3, "q", "a tree has none"},
-      {{}, 2, "q", "2 distributions for 3 candidates"},
-      {{0, 0, 1}, 4, "q", "4 distributions for 3 candidates"},
+      {{}, 2, "q", "2 distributions for 3 draft tokens"},
+      {{0, 0, 1}, 4, "q", "4 distributions for 3 draft tokens"},
   };
   for (const Case& test : cases) {
     CandidateTree tree = Chain();

@@ -10,7 +10,7 @@ double Number(uint64_t seed, uint32_t position) {
   return random::Uniform({seed}, position, random::Purpose::kUser);
 }
 
-// Rounds of K candidates: the estimate is alpha, accepted / drafted is not.
+// Rounds of K draft tokens: the estimate is alpha, accepted / drafted is not.
 TEST(AcceptanceTheoryTest, AlphaOfCounts) {
   constexpr uint64_t kRounds = 50'000;
   constexpr uint32_t kCandidates = 5;

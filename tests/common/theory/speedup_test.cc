@@ -16,7 +16,7 @@ double Rounded(double value, int digits) {
   return std::round(value * scale) / scale;
 }
 
-// Candidates accepted of an endless draft: uniforms below alpha until one is not.
+// Draft tokens accepted of an endless draft: uniforms below alpha until one is not.
 int AcceptedOfEndless(double alpha, uint64_t round) {
   int accepted = 0;
   while (random::Uniform({round}, static_cast<uint32_t>(accepted), random::Purpose::kUser) <

@@ -128,7 +128,7 @@ TEST_F(AroundTextOfADirectory, NamesTheFileAndWhatIsWrong) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr(path_ + "/tokenizer_config.json: \"<begin>\""),
-                    HasSubstr("no token of tokenizer.json")));
+                    HasSubstr("not a token of tokenizer.json")));
   WriteConfig(R"("add_bos_token": 1)");
   EXPECT_THAT(std::string(Tokenizer::Load(path_).status().message()),
               HasSubstr("tokenizer_config.json: add_bos_token is 1: must be true or false"));

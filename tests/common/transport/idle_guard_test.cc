@@ -186,8 +186,7 @@ TEST(IdleGuardTest, FirstMessageAfterIdlingIsQuick) { ExpectQuick(std::nullopt);
 
 TEST(IdleGuardTest, BetweenTwoProcessesThatBothHoldAGuard) { ExpectQuick(true); }
 
-// The controls show what the guard is for. A machine or a gRPC where they show nothing is no
-// failure.
+// The controls show what the guard is for. That a machine or a gRPC shows nothing is not a failure.
 TEST(IdleGuardTest, WithoutAGuardTheFirstMessageStalls) {
   if (!Stalls(Measure(false))) GTEST_SKIP() << "the stall does not show on this machine";
 }

@@ -181,7 +181,7 @@ TEST(Cascade, HowPassesAreCutChangesNothing) {
   }
 }
 
-// A text that the model repeats for ever: one pass a block, after which nothing is read twice.
+// A text that the model repeats for ever: one pass per block, after which nothing is read twice.
 TEST(Cascade, ABlockThatIsGuessedRightTakesOnePass) {
   TableModel model({.vocabulary_size = 2, .peakedness = 30});
   DrafterSetup setup;
@@ -208,7 +208,7 @@ TEST(Cascade, ABlockThatIsGuessedRightTakesOnePass) {
   EXPECT_EQ(model.rows() - rows, 8 + 2);
 }
 
-// An id that the model has not is no guess, nor is what would follow it.
+// An id that the model has not is not a guess, nor is what would follow it.
 TEST(Cascade, GuessesAreTheModelsTokens) {
   TableModel model({});
   auto table = std::make_shared<FixedTable>(

@@ -1,5 +1,5 @@
-// Chains that end where the draft model doubts: behind the first candidate at which the chance that
-// all so far are accepted is too low, and never anywhere else.
+// Chains that end where the draft model doubts: behind the first draft token at which the chance
+// that all so far are accepted is too low, and never anywhere else.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -107,7 +107,7 @@ TEST(ConfidentChain, DependsOnTheCommittedTokensAlone) {
   }
 }
 
-// A pass is not run for a candidate that nobody draws.
+// A pass is not run for a draft token that nobody draws.
 TEST(ConfidentChain, ADoubtSavesThePasses) {
   const DrafterSetup setup = AllOptions(1, Rule::kCoupled);
   TableModel model({});

@@ -38,7 +38,7 @@ TEST(ContextNgram, Examples) {
   EXPECT_THAT(ProposeAfter({1, 2, 3, 9, 3, 4, 3, 4, 2, 3}, 1), ElementsAre(4));
   EXPECT_THAT(ProposeAfter({1, 2, 3, 9, 3, 4, 3, 4, 2, 3}, 1, 2), ElementsAre(9));
   EXPECT_THAT(ProposeAfter({1, 3, 4, 2, 3}, 4, 2), IsEmpty());
-  // Candidates that overlap the end.
+  // Draft tokens that overlap the end.
   EXPECT_THAT(ProposeAfter({9, 9, 9, 9}, 4), ElementsAre(9, 9, 9));
 }
 

@@ -36,7 +36,7 @@ struct Acceptance {
   int accepted = 0;
 };
 
-// Rounds of four candidates by the coupled rule: a candidate stands when it is what the target
+// Rounds of four draft tokens by the coupled rule: a draft token stands when it is what the target
 // draws there itself, and the target's draw follows the last one that stands. The text is the
 // target's own then, whatever the draft's `change`.
 Acceptance Couple(TableModel& model, TableModel& draft_model,
@@ -77,7 +77,7 @@ TEST(CoupledDraft, WithTheTargetsModelEveryCandidateStands) {
   EXPECT_EQ(result.accepted, result.candidates);
 }
 
-// Controls: each thing that the draft has to do alike is needed for that.
+// Controls: each thing that the draft has to do alike is required for that.
 TEST(CoupledDraft, WithoutOneOfTheOptionsNotEveryCandidateStands) {
   TableModel model({});
   const std::vector<std::pair<const char*, std::function<void(DrafterSetup&)>>> kChanges = {

@@ -290,7 +290,7 @@ TEST(Preparation, ItsRowsAreBoundedAndAHitComputesNothingTwice) {
       committed = After(committed, base, block.node, block.next_token);
       base = block.tokens;
     }
-    // An Advance after the whole block: the last candidate's row is short, and the next token's.
+    // An Advance after the whole block: the last draft token's row is short, and the next token's.
     Tokens next = base;
     next.push_back(5);
     Accept(driven.drafter, committed.size(), next);

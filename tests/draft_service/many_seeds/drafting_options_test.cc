@@ -1,4 +1,4 @@
-// A draft's candidates under all sampling options, beside what the target's own code makes of the
+// A draft's draft tokens under all sampling options, beside what the target's own code makes of the
 // same logits.
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 namespace tandem::draft_service {
 namespace {
 
-// Penalties and minimum tokens count what is committed and the block's own candidates, nothing that
-// was rejected: whatever was accepted of whatever block, the next block is that of a draft which
-// has just read the same text.
+// Penalties and minimum tokens count what is committed and the block's own draft tokens, nothing
+// that was rejected: whatever was accepted of whatever block, the next block is that of a draft
+// which has just read the same text.
 TEST(DraftingOptions, CountsAreRolledBack) {
   std::mt19937 random(29);
   TableModel model({});
@@ -55,7 +55,7 @@ TEST(DraftingOptions, CountsAreRolledBack) {
         text.insert(text.end(), next.begin(), next.end());
         Accept(*drafter, keep, next);
         if (rule != Rule::kCoupled || sequence.proposal != Proposal::kDefault) continue;
-        // The negative control: with the rejected candidates counted another block comes out.
+        // The negative control: with the rejected draft tokens counted another block comes out.
         ASSERT_EQ(TargetsOwn(model, sequence, text, 4), Propose(*drafter, 4).tokens);
         ++rounds;
         stale_differs += TargetsOwn(model, sequence, text, 4) !=
@@ -69,7 +69,7 @@ TEST(DraftingOptions, CountsAreRolledBack) {
   EXPECT_GT(stale_differs, rounds / 10) << "of " << rounds;
 }
 
-// Where a candidate is the most likely one, it is that of the logits as the options leave them.
+// Where a draft token is the most likely one, it is that of the logits as the options leave them.
 TEST(DraftingOptions, TheMostLikelyIsThatAfterTheOptions) {
   TableModel model({});
   int changed = 0;

@@ -99,8 +99,8 @@ TEST(CorpusNgrams, RefusesWhatIsNoCorpus) {
     return std::string(counted.status().message());
   };
   EXPECT_THAT(refusal(Write("empty", "")), HasSubstr("is empty"));
-  EXPECT_THAT(refusal(::testing::TempDir()), HasSubstr("is no regular file"));
-  EXPECT_THAT(refusal("/dev/zero"), HasSubstr("is no regular file"));
+  EXPECT_THAT(refusal(::testing::TempDir()), HasSubstr("is not a regular file"));
+  EXPECT_THAT(refusal("/dev/zero"), HasSubstr("is not a regular file"));
   EXPECT_THAT(refusal("/nowhere/at/all"), HasSubstr("No such file"));
   EXPECT_THAT(refusal(Write("latin", std::string("caf\xe9 au lait\n"))),
               AllOf(HasSubstr("bytes 0 to 13"), HasSubstr("UTF-8")));

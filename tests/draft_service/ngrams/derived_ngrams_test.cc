@@ -149,7 +149,7 @@ TEST(DerivedNgrams, RefusesWhatIsSomethingElse) {
   Write(path, newer);
   EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("has version 3; this reads 2"));
   Write(path, "{\"no\": \"table\"}");
-  EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("is no file of `tandem derive-"));
+  EXPECT_THAT(std::string(Refusal(path).message()), HasSubstr("is not a file of `tandem derive-"));
   EXPECT_TRUE(absl::IsNotFound(Refusal("/nowhere/at/all")));
   EXPECT_THAT(std::string(Refusal(::testing::TempDir()).message()),
               HasSubstr("not a regular file"));

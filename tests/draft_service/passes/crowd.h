@@ -1,5 +1,5 @@
 // The same clients, alone one after the other and all at once in random order: what each sees must
-// be equal to the bit, however many rows a pass has.
+// be equal to the bit, whatever the rows of a pass.
 #pragma once
 
 #include <gtest/gtest.h>

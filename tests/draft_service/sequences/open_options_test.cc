@@ -104,7 +104,7 @@ TEST(OpenOptions, QIsSentWhereItCounts) {
   }
 }
 
-// Whether a candidate reaches the verifier does not depend on its value: what these two find or
+// Whether a draft token reaches the verifier does not depend on its value: what these two find or
 // draw stays in the block, banned or not.
 TEST(OpenOptions, BannedCandidatesStayInTheBlock) {
   Harness draft;
@@ -169,7 +169,7 @@ TEST(OpenOptions, WhatIsOutOfRangeIsNamed) {
   }
 }
 
-// What a drafter thinks of its candidates ends no block whose candidates are drawn from a q.
+// What a drafter thinks of its draft tokens ends no block whose draft tokens are drawn from a q.
 TEST(OpenOptions, ConfidenceEndsBlocksOfRulesWithoutAQ) {
   testing::TableModel model({});
   Options options;
@@ -235,7 +235,7 @@ TEST(OpenOptions, TreesOfWhoMakesThem) {
     EXPECT_EQ(block.problem().field(), "open.options.max_nodes");
     return block.problem().message();
   };
-  EXPECT_THAT(refused("prompt-lookup", coupled), HasSubstr("makes chains alone"));
+  EXPECT_THAT(refused("prompt-lookup", coupled), HasSubstr("makes only chains"));
   EXPECT_THAT(refused("", coupled), HasSubstr("context-ngram"));
   coupled.set_max_nodes(13);
   EXPECT_THAT(refused("context-ngram", coupled), HasSubstr("0 to 12"));

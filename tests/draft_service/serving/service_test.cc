@@ -99,7 +99,7 @@ TEST_F(DraftService, CancelledStreamLeavesNothing) {
   EXPECT_TRUE(testing::WaitUntil([&] { return service_->active_sequences() == 0; }));
 }
 
-// Who has a Block finds what is told of it.
+// A client that has a Block finds what is told of it.
 TEST_F(DraftService, TellsASpanAndMetrics) {
   grpc::ClientContext call;
   auto stream = Connect(call);

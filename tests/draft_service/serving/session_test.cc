@@ -62,7 +62,7 @@ TEST(DraftSession, OpenReadsThePromptAndAdvanceDrafts) {
   EXPECT_NE(block.block_id().value(), 0u);
   EXPECT_EQ(block.tokens_size(), 4);
   EXPECT_EQ(block.q_size(), 4);
-  EXPECT_EQ(draft.model.rows(), 103);  // the last candidate is not fed
+  EXPECT_EQ(draft.model.rows(), 103);  // the last draft token is not fed
 }
 
 TEST(DraftSession, EveryStatusOfARefusal) {

@@ -56,7 +56,7 @@ TEST(DraftShare, OneClientsStreamsAreOneShare) {
   Harness draft(options);
   std::vector<Harness::Stream> streams;
   const std::vector<uint32_t> prompt = {1};
-  for (uint64_t i = 1; i <= 8; ++i) {  // as an orchestrator does it: a stream a request
+  for (uint64_t i = 1; i <= 8; ++i) {  // as an orchestrator does it: a stream per request
     streams.push_back(draft.Connect("many"));
     streams.back().Send(MakeOpen(i, prompt));
     streams.back().Send(MakeAdvance(i, 1, prompt, 1, 4));
@@ -116,14 +116,14 @@ TEST(DraftShare, APromptTakesAtMostHalfWhileBlocksAreDrafted) {
     EXPECT_LE(reading[i], 4) << "pass " << i;
     EXPECT_GE(reading[i], 2) << "a prompt is read all the same";
   }
-  // 6 blocks of 8 rows, 4 rows a pass.
+  // 6 blocks of 8 rows, 4 rows per pass.
   for (const auto& [sequence, pass] : passes) EXPECT_LE(pass, 13);
   draft.RunAll();
   EXPECT_EQ(draft.model.rows(), 6 * 8 + 149);
   EXPECT_EQ(*std::max_element(rows.begin(), rows.end()), 8);
 }
 
-// With one row a pass a prompt and a block take turns.
+// With one row per pass a prompt and a block take turns.
 TEST(DraftShare, OneRowIsSharedToo) {
   Options options;
   options.pass_rows = 1;
@@ -138,7 +138,7 @@ TEST(DraftShare, OneRowIsSharedToo) {
   EXPECT_EQ(draft.model.rows(), 99 + 8);
 }
 
-// A pass of the model takes 100 us and 10 us a row, or as long as `time` says.
+// A pass of the model takes 100 us and 10 us per row, or as long as `time` says.
 class Timed {
  public:
   explicit Timed(Options options = {}) : draft(std::move(options), Model()) {}

@@ -1,4 +1,5 @@
-// ggml's blocks against the values that the package `gguf` has of them (tests/model/goldens/make_blocks.py).
+// ggml's blocks against the values that the package `gguf` has of them
+// (tests/model/goldens/make_blocks.py).
 #include "model/cpu/block_formats.h"
 
 #include <bit>

@@ -75,7 +75,7 @@ TEST(DraftWire, OptionsAndProposalTravel) {
   }
 }
 
-// What is no whole chain has a name, and what is not even a tree is told apart from it.
+// What is not a whole chain has a name, and what is not even a tree is told apart from it.
 TEST(DraftWire, TheShapeOfABlockIsRead) {
   struct Case {
     std::vector<uint32_t> parents;
@@ -85,8 +85,8 @@ TEST(DraftWire, TheShapeOfABlockIsRead) {
   const std::vector<Case> cases = {
       {{}, true, true, ""},
       {{0, 1, 2}, true, true, ""},
-      {{0, 0, 1}, false, true, "a tree of 3 candidates"},
-      {{0, 1, 0}, false, true, "a tree of 3 candidates"},
+      {{0, 0, 1}, false, true, "a tree of 3 draft tokens"},
+      {{0, 1, 0}, false, true, "a tree of 3 draft tokens"},
       {{0, 1}, false, false, "a tree"},
       {{0, 2, 1}, false, false, "a tree"},
       {{0, 1, 3}, false, false, "a tree"},

@@ -28,14 +28,14 @@ using SimulatedText = std::vector<Stretch>;
 struct DrafterSetting {
   std::string name;
   std::vector<SimulatedDrafter> drafters;
-  std::vector<SimulatedText> texts;  // in turn, again and again
+  std::vector<SimulatedText> texts;  // one after the other, repeatedly
   double pass = 10e-3;               // seconds
   double row = 0.3e-3;               // of each draft token in a pass
   uint32_t draft_tokens = 4;
 };
 
 struct DrafterSpeeds {
-  std::vector<double> alone;  // tokens a second with each drafter
+  std::vector<double> alone;  // tokens per second with each drafter
   double best_by_text = 0;    // with the best one of each text
   double chosen = 0;
   double most_switches = 0;  // of a text, on average

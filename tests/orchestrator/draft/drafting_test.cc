@@ -60,7 +60,7 @@ TEST(Drafting, ATreeCostsItsRoundAndTheTextIsTheTargetsOwn) {
   ASSERT_EQ(lines.size(), 1u) << "the first of a text is enough";
   EXPECT_EQ(lines[0].fields.at("id"), "test");
   EXPECT_EQ(lines[0].fields.at("message"),
-            "the draft sent a tree of 3 candidates, and a whole chain was asked for");
+            "the draft sent a tree of 3 draft tokens, and a whole chain was asked for");
 }
 
 TEST(Drafting, AStaleDraftIsToldTheWholeTextAgain) {

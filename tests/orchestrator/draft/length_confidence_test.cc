@@ -14,9 +14,9 @@ namespace {
 
 absl::Duration PassTime(uint32_t /*rows*/) { return absl::Milliseconds(4); }
 
-// A draft whose candidates are likely or doubtful in turn, by chance. It says of each with which
+// A draft whose draft tokens are likely or doubtful by chance. It says of each with which
 // chance it stands, raised to a power: with more than 1 it doubts too much. A round takes 4 ms, and
-// 0.6 ms more for each candidate.
+// 0.6 ms more for each draft token.
 class DoubtfulDraft {
  public:
   // `knows`: else what it says has nothing to do with what is accepted.

@@ -1,7 +1,7 @@
 // A simulated pair of services on a simulated clock: sequences that decode in a closed loop, a
-// target that batches what waits, a draft that batches too, and networks. It gives tokens a second
-// under a length policy. Times are those of the setting with a little jitter; acceptance is drawn
-// from a generator with a fixed seed. So a run is repeatable.
+// target that batches what waits, a draft that batches too, and networks. It gives tokens per
+// second under a length policy. Times are those of the setting with a little jitter; acceptance is
+// drawn from a generator with a fixed seed. So a run is repeatable.
 //
 // The target takes all that waits when it gets free, and holds a pass up for those that came back
 // quickly before, as target_service/passes/gathering.h does. The draft takes all that waits, too.
@@ -24,8 +24,8 @@ struct SimulatedSetting {
   double draft_round_trip = 0;                  // seconds
   double target_round_trip = 1e-4;              // seconds
   uint32_t sequences = 1;
-  uint32_t streams = 1;       // orchestrators that have the sequences in turn; at most as many
-  bool shared_cores = false;  // draft and target compute in turn
+  uint32_t streams = 1;       // orchestrators that share the sequences; at most as many
+  bool shared_cores = false;  // draft and target alternate
   uint32_t prompt = 0;        // rows of a sequence's first pass; above 0 all texts are as long
   double noise = 0;           // standard deviation of the logarithm of the machine's speed
   double noise_lasts = 0.1;   // seconds until the speed is another one, on average
@@ -35,7 +35,7 @@ struct SimulatedSetting {
 // ends nothing is heard any more.
 using MakeLength = std::function<std::unique_ptr<LengthPolicy>(uint32_t stream)>;
 
-// Tokens a second in the last `rounds` rounds of all sequences together, after `warm_up` rounds.
+// Tokens per second in the last `rounds` rounds of all sequences together, after `warm_up` rounds.
 double SimulatedSpeed(const SimulatedSetting& setting, const MakeLength& make, uint64_t warm_up,
                       uint64_t rounds, uint64_t seed);
 

@@ -53,7 +53,7 @@ class HeldExecutor final : public concurrency::Executor {
   std::vector<concurrency::Task> tasks_ TANDEM_GUARDED_BY(mutex_);
 };
 
-// Bytes that are no message and no JSON: they are refused as soon as somebody parses them.
+// Bytes that are not a message and no JSON: they are refused as soon as somebody parses them.
 std::string Nonsense(size_t bytes) { return std::string(bytes, '\xff'); }
 
 class LongRequests : public ::testing::Test {

@@ -170,10 +170,10 @@ TEST(RequestValidation, TheSwitchesOfAPromptInText) {
   EXPECT_THAT(seen, ElementsAre(false, true));
   request.mutable_ids()->add_ids(7);
   EXPECT_THAT(std::string(ValidateRequest(request, model).status().message()),
-              HasSubstr("add_special_tokens is set, but the prompt is no text"));
+              HasSubstr("add_special_tokens is set, but the prompt is not a text"));
   request.clear_add_special_tokens();
   EXPECT_THAT(std::string(ValidateRequest(request, model).status().message()),
-              HasSubstr("parse_special_tokens is set, but the prompt is no text"));
+              HasSubstr("parse_special_tokens is set, but the prompt is not a text"));
 }
 
 TEST(RequestValidation, AConversation) {

@@ -100,7 +100,7 @@ TEST(UnreadCalls, APatienceShorterThanThePauseEndsThePause) {
   EXPECT_LE(f.harness.clock.Now() - paused, absl::Seconds(2));
 }
 
-// Records are no tokens: it is their bytes that hold the request up.
+// Records are not tokens: it is their bytes that hold the request up.
 TEST(UnreadCalls, RoundRecordsOfASlowReaderPauseTheRequest) {
   constexpr size_t kMax = 24 << 10;
   const auto all = All(size_t{1} << 20, kMax);

@@ -170,7 +170,7 @@ class FakeDraft final : public DraftSession {
   std::vector<sampling::RankedToken> Ranks(const std::vector<uint32_t>& context,
                                            size_t count) const;
   void Prepare();
-  // Two siblings a level, the next ranks of the race; the first one's children follow.
+  // Two siblings per level, the next ranks of the race; the first one's children follow.
   CandidateTree Tree(const DraftAdvance& advance, std::vector<uint32_t> context) const;
 
   testing::TableModel& model_;

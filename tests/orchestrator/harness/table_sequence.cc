@@ -131,7 +131,7 @@ VerifyReply TableSequence::Answer(const VerifyStep& step) {
     if (!good && !step.block.q.empty()) ++reply.one_hot_candidates;
     q.push_back(good ? &step.block.q[i] : nullptr);
   }
-  held_ = context;  // candidates, too
+  held_ = context;  // draft tokens, too
   acceptance::JudgeInput input;
   input.rule = setup_->rule;
   input.key = {setup_->seed, setup_->sample_index, committed};

@@ -112,7 +112,7 @@ TEST_P(AutoTest, FollowsTheTargetsDistribution) {
   EXPECT_GE(outcome.changes, 20);
 }
 
-// Chains and trees in turn, on the same sequence.
+// Chains and trees alternately, on the same sequence.
 TEST(AutoTreesTest, FollowTheTargetsDistribution) {
   const Outcome outcome = Measure(acceptance::Rule::kCoupled, 3 * kTexts, {.trees = true});
   EXPECT_TRUE(outcome.joint.Passes()) << outcome.joint.ToString();

@@ -1,5 +1,5 @@
 // A failover to a target that takes shorter blocks than the one before. The block of the round was
-// drafted for the old target, so it is no fault of the draft that the new one would refuse it.
+// drafted for the old target, so it is not a fault of the draft that the new one would refuse it.
 #include <cstdint>
 #include <vector>
 

@@ -108,7 +108,7 @@ TEST(SpeculationLoop, NeverAsksForMoreThanCanBeUsed) {
   harness.Start();
   harness.Run();
   ExpectSound(harness);
-  // One token of the first round, four candidates, the bonus.
+  // One token of the first round, four draft tokens, the bonus.
   EXPECT_EQ(asked, std::vector<uint32_t>{4});
   EXPECT_EQ(harness.output().size(), 6u);
 }

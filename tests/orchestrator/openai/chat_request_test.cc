@@ -79,7 +79,7 @@ TEST(ChatRequest, NamesWhatIsWrong) {
   EXPECT_EQ(Wrong(R"("messages": [{"content": "hi"}])"), "messages[0].role");
   EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "content": 1}])"), "messages[0].content");
   EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "content": [{"type": "image_url"}]}])"),
-            "messages[0].content");
+            "messages[0].content[0]");
   EXPECT_EQ(Wrong(R"("messages": [{"role": "user", "colour": 1}])"), "messages[0].colour");
   EXPECT_EQ(Wrong(R"("messages": [{"role": "assistant", "tool_calls": [{"function": {
       "name": "f", "arguments": "{\"x\": 1, \"x\": 2}"}}]}])"),

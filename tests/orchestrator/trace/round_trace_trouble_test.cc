@@ -90,7 +90,7 @@ TEST_F(Trouble, ALostTargetsStepIsReplayedInTheSameRound) {
 }
 
 TEST_F(Trouble, TheWatchdogEndsASilentStep) {
-  for (int i = 0; i < 10; ++i) {  // it is no target that has just begun
+  for (int i = 0; i < 10; ++i) {  // it is not a target that has just begun
     loop.harness().target.pace->Answered(5, loop.harness().target.step_time);
   }
   AnswerNth(3, [](const VerifyStep&, VerifyReply&) { return Do::kDrop; });

@@ -113,8 +113,8 @@ TEST(ManyTargets, AStreamThatIsSilentAsAWholeIsGivenUp) {
   EXPECT_EQ(harness.target(1).opened, 2);
 }
 
-// The cost curve says 20 ms a pass. The first pass of a process may take seconds all the same, and
-// a later one that is lost is found soon.
+// The cost curve says 20 ms per pass. The first pass of a process may take seconds all the same,
+// and a later one that is lost is found soon.
 TEST(ManyTargets, ATargetThatHasJustBegunIsGivenSecondsForItsFirstStep) {
   PoolHarness harness(1);
   WireTarget& target = harness.target(0);

@@ -21,7 +21,7 @@ void AskFor(internal::v1::SequenceOptions& options, uint32_t top, bool processed
   options.mutable_logprobs()->set_processed(processed);
 }
 
-// Of each token, from a Step without candidates, as plain decoding asks: all that are above 0 are
+// Of each token, from a Step without draft tokens, as plain decoding asks: all that are above 0 are
 // among the most likely ones.
 std::vector<float> OneTokenDecoding(const internal::v1::SequenceOptions& options,
                                     const std::vector<uint32_t>& context) {
@@ -87,7 +87,7 @@ TEST(TargetLogprobs, OfTheModelItselfAndOfP) {
   }
 }
 
-// accepted, recovered and bonus tokens alike, and the candidates that did not stand.
+// accepted, recovered and bonus tokens alike, and the draft tokens that did not stand.
 TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
   int kinds[3] = {0, 0, 0};  // accepted, replaced, bonus
   for (const RuleCase& rule : EveryRule()) {
@@ -145,7 +145,7 @@ TEST(TargetLogprobs, EqualThoseOfOneTokenDecodingUnderEveryRule) {
   for (int count : kinds) EXPECT_GT(count, 20) << "each kind came up";
 }
 
-// A history that forgets the candidates would show in the log probabilities too.
+// A history that forgets the draft tokens would show in the log probabilities too.
 TEST(TargetLogprobs, OfPKnowTheCandidatesBefore) {
   Harness target;
   auto stream = target.Connect();

@@ -156,7 +156,7 @@ TEST(PromptLogprobs, NeedTheOptionAndFitAMessage) {
       stream, Wanting(FirstStep(2, Text(messages::kMaxPromptLogprobTokens + 1), {}, options)));
   EXPECT_EQ(verdict.status(), internal::v1::STATUS_INVALID);
   EXPECT_EQ(verdict.problem().field(), "prompt_logprobs");
-  EXPECT_THAT(verdict.problem().message(), ::testing::HasSubstr("at most 1024 tokens a Step"));
+  EXPECT_THAT(verdict.problem().message(), ::testing::HasSubstr("at most 1024 tokens per Step"));
 
   // Several at once are more than one message holds.
   std::vector<internal::v1::Step> steps;

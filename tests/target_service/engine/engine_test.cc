@@ -1,4 +1,4 @@
-// A target over an engine that is no model: what it offers is told and served, what it does not
+// A target over an engine that is not a model: what it offers is told and served, what it does not
 // is refused by name, and two passes are in flight where it takes two.
 #include "target_service/engine/engine.h"
 
@@ -75,7 +75,7 @@ TEST_F(TargetEngine, ServesWholeTexts) {
   std::vector<uint32_t> committed = kPrompt;
   int accepted = 0;
   for (uint64_t round = 1; committed.size() < 50; ++round) {
-    // What plain decoding would say, with a mistake now and then; 9 is no token.
+    // What plain decoding would say, with a mistake now and then; 9 is not a token.
     std::vector<uint32_t> candidates(plain.begin() + static_cast<std::ptrdiff_t>(committed.size()),
                                      plain.begin() + static_cast<std::ptrdiff_t>(committed.size()) +
                                          static_cast<std::ptrdiff_t>(round % 4));

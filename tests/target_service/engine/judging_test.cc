@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A Step after three tokens with one candidate, judged from two rows of logits.
+// A Step after three tokens with one draft token, judged from two rows of logits.
 absl::StatusOr<Judgement> JudgeTwo(const std::vector<float>& logits, double temperature) {
   speculation::SequenceSettings settings;
   settings.sampling.temperature = temperature;
@@ -39,7 +39,7 @@ TEST(JudgeRows, LogitsThatAreNoNumbersAreTheModelsFault) {
   }
 }
 
-// Candidates that follow any node before them; siblings are different tokens, where there are
+// Draft tokens that follow any node before them; siblings are different tokens, where there are
 // enough.
 speculation::CandidateTree RandomTree(std::mt19937& random, uint32_t vocabulary) {
   speculation::CandidateTree tree;
@@ -53,8 +53,8 @@ speculation::CandidateTree RandomTree(std::mt19937& random, uint32_t vocabulary)
   return tree;
 }
 
-// The history of a node is the committed tokens and the candidates above it, whichever they are and
-// wherever they stand in the block. Penalties are strong and logits near each other, so that a
+// The history of a node is the committed tokens and the draft tokens above it, whichever they are
+// and wherever they stand in the block. Penalties are strong and logits near each other, so that a
 // token too many or too few in it shows.
 TEST(JudgeRows, EachNodeOfATreeIsJudgedByItsOwnPath) {
   constexpr uint32_t kVocabulary = 6;

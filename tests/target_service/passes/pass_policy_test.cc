@@ -143,7 +143,7 @@ TEST(PassPolicy, PromptProgressesBesideRoundsAsLargeAsAPass) {
 }
 
 TEST(PassPolicy, VerifyRowsAreNeverCut) {
-  // 40 prefill rows and 17 to verify: with 50 rows a pass only the prefill may be cut.
+  // 40 prefill rows and 17 to verify: with 50 rows per pass only the prefill may be cut.
   PassPolicy policy({.max_rows = 50});
   std::vector<Grant> grants =
       policy.FormPass(std::vector<WaitingRows>{Waiting(1, 1, 40, 17)}, kUnknown, 1);
@@ -182,7 +182,7 @@ TEST(PassPolicy, RowsOfAPassFollowTheCostCurve) {
   // As long as the time hardly grows, all goes at once, whoever competes.
   EXPECT_EQ(rows(Linear(1e6), 1), 384);
   EXPECT_EQ(rows(Linear(1e6), 2), 384);
-  // 8 + R, the best is 1.016 a row: within half at 16 rows. For one stream what a pass costs
+  // 8 + R, the best is 1.016 per row: within half at 16 rows. For one stream what a pass costs
   // besides is counted, here 5 more: within an eighth at 85.
   EXPECT_NEAR(rows(Linear(8), 1), 85, 6);
   EXPECT_NEAR(rows(Linear(8), 2), 16, 4);

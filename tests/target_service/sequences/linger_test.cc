@@ -45,7 +45,7 @@ TEST_F(TargetLinger, NothingHeldIsComputedAgain) {
     }
     EXPECT_EQ(target_.device->lingering_sequences(), 2u);
 
-    // Two candidates stood, and another token came.
+    // Two draft tokens stood, and another token came.
     std::vector<uint32_t> committed = kPrompt;
     committed.insert(committed.end(), {1, 2, 6});
     const int64_t rows = target_.model->rows();

@@ -40,7 +40,7 @@ TEST(TargetPrefix, TheSecondOfAScopeComputesWhatIsNotShared) {
   const internal::v1::Verdict second =
       target.Ask(stream, FirstStep(2, kPrompt, {4, 5}, In("a", 8)));
   EXPECT_EQ(second.cached_tokens(), 8u);
-  EXPECT_EQ(target.model->rows() - before, 4);  // two of the prompt, two candidates
+  EXPECT_EQ(target.model->rows() - before, 4);  // two of the prompt, two draft tokens
   EXPECT_TRUE(SameEntries(second, target.Expected(In("a", 8), kPrompt, {4, 5})));
 }
 
@@ -121,7 +121,7 @@ TEST(TargetPrefix, RandomTextsAreJudgedAsIfNothingWereShared) {
       ASSERT_TRUE(SameEntries(verdict, target.Expected(options, text, candidates)));
       cached += verdict.cached_tokens();
       keep = static_cast<uint32_t>(text.size());
-      // Some candidates stand, and one token more.
+      // Some draft tokens stand, and one token more.
       text.insert(text.end(), candidates.begin(),
                   candidates.begin() + static_cast<int>(random() % (candidates.size() + 1)));
       text.push_back(random() % 2);

@@ -6,7 +6,7 @@
 // As on a card, uploads, passes and replays are put on a stream, and nothing of them runs until
 // somebody waits. So memory that is read later than it may change shows, too.
 //
-// What it computes is no decoder: a cell holds a hash of a token and its position, and a row's
+// What it computes is not a decoder: a cell holds a hash of a token and its position, and a row's
 // result is a hash of the cells that it sees.
 //
 // Thread safety: none.

@@ -78,7 +78,7 @@ Part RandomPart(Source& random, const Pass& pass) {
     part.prompt_targets = random.Tokens(1 + random.Below(4), pass.vocabulary);
     return part;
   }
-  // Few tokens, so that candidates come twice, and often ones that are likely.
+  // Few tokens, so that draft tokens come twice, and often ones that are likely.
   part.block.tokens = random.Tokens(random.Below(7), pass.vocabulary + (random.OneIn(8) ? 2 : 0));
   for (uint32_t i = 0; i < part.block.size(); ++i) {
     const auto row = absl::MakeConstSpan(pass.logits)

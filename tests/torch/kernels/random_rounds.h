@@ -75,7 +75,7 @@ inline sampling::SamplingParameters RandomParameters(Source& random, uint32_t vo
   return p;
 }
 
-// Something like what drafts send: sparse, near p, or all on the candidate.
+// Something like what drafts send: sparse, near p, or all on the draft token.
 inline sampling::SparseDistribution RandomQ(Source& random, uint32_t candidate,
                                             uint32_t vocabulary) {
   sampling::SparseDistribution q;

@@ -41,7 +41,7 @@ constexpr uint32_t kVocabulary = 67;  // of these are tokens
 constexpr int kRoom = 120;
 constexpr int kMaxRows = 64;
 
-// A row in 300 or so is no distribution.
+// A row in 300 or so is not a distribution.
 std::vector<float> LogitsOf(const std::vector<uint32_t>& seen) {
   uint32_t hash = 2166136261u;
   for (uint32_t token : seen) hash = (hash ^ (token + 1)) * 16777619u;
@@ -264,7 +264,7 @@ void NextPart(Source& random, Sequence& sequence) {
     sequence.tokens.push_back(sequence.held.back());
   }
   if (!acceptance::HasTrees(sequence.settings->rule) || sequence.block.empty()) return;
-  // Ids that are no token are refused in trees.
+  // Ids that are not a token are refused in trees.
   for (uint32_t& token : sequence.block.tokens) token = token < kVocabulary ? token : 0;
   if (random.OneIn(2)) GrowTree(random, sequence);
 }

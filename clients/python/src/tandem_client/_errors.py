@@ -99,7 +99,7 @@ def _pairs(metadata: Any) -> Tuple[Tuple[str, Any], ...]:
 
 
 def _add_details(error: TandemError, data: bytes) -> None:
-    """google.rpc's details; those that are not known are left alone."""
+    """google.rpc's details; unknown ones are skipped."""
     status, bad, retry = status_pb2.Status(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     try:
         status.ParseFromString(data)

@@ -91,7 +91,7 @@ class Options(PromptOptions, total=False):
 
 _SAMPLING = pb.SamplingOptions.DESCRIPTOR.fields_by_name
 _CONVERSATION = ("tools", "template_arguments", "add_generation_prompt")
-# Those that are no field of the same name and type, or of the call and not of the message.
+# Those that are not a field of the same name and type, or of the call and not of the message.
 _OWN_FORM = (*_CONVERSATION, "stop", "stop_token_ids", "ignore_eos", "logprobs", "processed_logprobs", "prompt_logprobs",
              "token_bytes", "draft_tokens", "drafter", "logit_bias", "timeout", "traceparent")
 

@@ -29,7 +29,7 @@ def total(records: Sequence[pb.AcceptanceRecord], started: pb.Started) -> pb.Acc
             elif field.name == "length":
                 _add_list(total.length.chosen_histogram, value.chosen_histogram)
                 _add_causes(zero_causes, value.zero_rounds)
-                # Estimates are no counts: the latest one stands.
+                # Estimates are not counts: the latest one stands.
                 for name in ("alpha", "draft_token_us", "min_confidence"):
                     if value.HasField(name):
                         setattr(total.length, name, getattr(value, name))

@@ -112,7 +112,7 @@ class Session:
         return None  # None of these: it is from a newer service
 
     def on_end(self) -> bool:
-        """The call has ended in order. True: another one is needed."""
+        """The call has ended in order. True: another one is required."""
         if self._started is None or any(text.end is None for text in self._asked):
             raise self._with_partial(InternalError("the stream ended without its last message"))
         return any(text.end is None for text in self._texts)
@@ -121,7 +121,7 @@ class Session:
         """The call has failed. Returns the seconds to wait before the next one, or raises; then
         nothing follows.
 
-        Negative: no call is needed, for all texts have ended.
+        Negative: no call is required, for all texts have ended.
         """
         if self._has_just_resumed() and isinstance(error, InvalidRequest) and str(error).startswith(_ENDED):
             self._asked[0].end = self._ended(self._asked[0], pb.FINISH_REASON_STOP)
