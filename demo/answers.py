@@ -87,7 +87,7 @@ def gather(client: Client, folder: pathlib.Path, jobs: list, at_once: int, texts
                 seconds = time.monotonic() - begin
                 print(
                     f"shard {number + 1} of {len(shards)}: {tokens:,} tokens of answers, "
-                    f"{tokens / seconds:.0f} a second",
+                    f"{tokens / seconds:.0f} per second",
                     flush=True,
                 )
             if number + 2 < len(shards):
