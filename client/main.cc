@@ -64,7 +64,7 @@ std::string Usage() {
       "Tandem: speculative decoding across machines.\n\n"
       "Usage: tandem COMMAND [flags]\n\n";
   ForEachCommand([&](const char* name, const char* summary) {
-    absl::StrAppendFormat(&text, "  %-13s  %s\n", name, summary);
+    absl::StrAppendFormat(&text, "  %-16s  %s\n", name, summary);
   });
   return text;
 }

@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   return tandem::process::RunService(
       argc, argv,
       {.name = "tandem-draft",
-       .summary = "Proposes blocks of tokens, with a small model or without one.",
+       .summary = "Proposes blocks of draft tokens, with a small model or without one.",
        .arguments = "--model=MODEL|--tokenizer=MODEL --listen=HOST:PORT [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },

@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   return tandem::process::RunService(
       argc, argv,
       {.name = "tandem-orchestrator",
-       .summary = "Takes requests for text and runs them on drafts and targets.",
+       .summary = "Serves requests for text with draft and target services.",
        .arguments = "--target=HOST:PORT[,HOST:PORT...] --tokenizer=MODEL [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },

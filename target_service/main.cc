@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   return tandem::process::RunService(
       argc, argv,
       {.name = "tandem-target",
-       .summary = "Checks blocks of tokens with one model.",
+       .summary = "Verifies blocks of draft tokens with a model.",
        .arguments = "--model=MODEL --listen=HOST:PORT [flags]",
        .add_flags = [&flags](tandem::flags::FlagSet& set) { flags.AddTo(set); },
        .check = [&flags] { return flags.Validate(); },

@@ -1,8 +1,8 @@
 // The flags of a program, or of one of its commands: declared once, with their ranges, then read.
 //
-//   flags::FlagSet set("tandem-target", "Checks blocks of tokens with one model.");
+//   flags::FlagSet set("tandem-target", "Verifies blocks of draft tokens with a model.");
 //   set.Group("Capacity");
-//   set.Number("max-sequences", &options.max_sequences, 1, 65536, "sequences held at once");
+//   set.Number("max-sequences", &options.max_sequences, 1, 65536, "maximum number of sequences");
 //   absl::Status status = set.Parse(args);
 //
 // Accepts --name=value, --name value, --switch, and -n value for a flag with a letter. Names have
