@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <utility>
 
@@ -328,11 +329,17 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spe
     if (done == all && phases.all().empty()) phases.End("weights");
     if (options.progress) options.progress(done, all);
   };
+  // It reads all weights as the step does: at the same time, so a file comes from its disk once.
+  std::future<absl::StatusOr<model::ModelInfo>> hashed;
+  if (report != nullptr) {
+    hashed = std::async(std::launch::async,
+                        [this] { return files_.Info(HeldAs(options_->model.dtype)); });
+  }
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(told, spec, tensors));
   phases.End(options.graphs ? "graphs" : "rest");
   model::ModelInfo info;
   if (report != nullptr) {
-    TANDEM_ASSIGN_OR_RETURN(info, files_.Info(HeldAs(options_->model.dtype)));  // reads all weights
+    TANDEM_ASSIGN_OR_RETURN(info, hashed.get());
     phases.End("hash");
     report->phases = phases.all();
     report->dtype = options_->model.dtype;
