@@ -37,6 +37,8 @@ Executor::Executor(const Options& options, std::unique_ptr<Engine> engine, PassO
       answers_(streams(), table_, clock(), observer_),
       passes_(LimitsOf(options, engine_->info()), *engine_, waiting_, streams(), gathering_,
               answers_, clock(), meter(), observer_),
+      chained_(engine_->info().max_length(), waiting_, table_, passes_, gathering_, answers_,
+               clock()),
       load_(table_, waiting_, passes_, clock(), meter()) {
   TANDEM_CHECK(static_cast<int>(options_.max_draft_tokens) < engine_->info().max_rows);
   load_.Publish();
@@ -54,6 +56,7 @@ void Executor::MeasurePasses() {
 bool Executor::Compute() {
   table_.ExpireLingering(clock().Now());
   RefuseExpired();
+  chained_.Begin();
   Flush();  // refusals need not wait for the pass
   const bool worked = passes_.Advance();
   if (failure().ok() && !passes_.device_status().ok()) GiveUp(passes_.device_status());
@@ -121,6 +124,8 @@ void Executor::HandleStep(Stream& stream, CheckedStep step, concurrency::Instant
     answers_.RefuseExpired(*work);
     return;
   }
+  if (work->step.after.has_value()) return chained_.Add(std::move(work));
+  chained_.Overrule(stream.id, work->step.sequence);
   auto plan = table_.Begin(stream.id, work->step, draining(), clock().Now());
   if (auto* refusal = std::get_if<messages::Refusal>(&plan)) {
     answers_.Refuse(*work, std::move(*refusal));

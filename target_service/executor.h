@@ -4,8 +4,8 @@
 //
 // Every Step of a Batch gets exactly one verdict, unless its stream ends before. This class says
 // what comes after what; queue, streams and their ends are in common/serving/executor.h, what waits
-// in waiting_steps.h, sequences in sequence_table.h, passes in passes.h, verdicts in answers.h,
-// reports in load_reports.h.
+// in waiting_steps.h, what follows from verdicts in chained_steps.h, sequences in sequence_table.h,
+// passes in passes.h, verdicts in answers.h, reports in load_reports.h.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@
 #include "target_service/engine/engine.h"
 #include "target_service/events.h"
 #include "target_service/options.h"
+#include "target_service/passes/chained_steps.h"
 #include "target_service/passes/gathering.h"
 #include "target_service/passes/load_reports.h"
 #include "target_service/passes/passes.h"
@@ -75,6 +76,7 @@ class Executor final : public serving::Executor<Stream, BatchArrives> {
   WaitingSteps waiting_;
   Answers answers_;
   Passes passes_;
+  ChainedSteps chained_;
   LoadReports load_;
 };
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/tree.h"
 #include "common/base/log.h"
 #include "common/base/log_fields.h"
 #include "common/base/status_macros.h"
@@ -65,6 +66,9 @@ v1::Welcome MakeWelcome(const Options& options, const EngineInfo& engine) {
   if (const uint32_t nodes = ServedNodes(options, engine); nodes > 0) {
     welcome.add_features(messages::kFeatureTrees);
     welcome.mutable_limits()->set_max_nodes(nodes);
+  }
+  if (std::any_of(engine.rules.begin(), engine.rules.end(), acceptance::HasTrees)) {
+    welcome.mutable_limits()->set_max_unanswered(2);
   }
   welcome.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
   AddDefaults(info.sampling_defaults, welcome);

@@ -119,7 +119,7 @@ std::unique_ptr<netproxy::NetProxy> Proxy(const std::string& address, double rou
 }
 
 struct Counts {
-  uint64_t hit = 0, miss = 0, late = 0, accepted = 0, rejected = 0;
+  uint64_t hit = 0, chained = 0, miss = 0, late = 0, accepted = 0, rejected = 0;
   double wait_us = 0, rounds = 0;  // for blocks
 };
 
@@ -178,6 +178,7 @@ void Measure(const Cell& cell, double noise, double alpha, const std::vector<dou
         if (w != 2 || turn < 0) continue;
         for (const v1::CausedRounds& one : reply.record().prepared_rounds()) {
           if (one.cause() == "hit") counts.hit += one.rounds();
+          if (one.cause() == "chained") counts.chained += one.rounds();
           if (one.cause() == "miss") counts.miss += one.rounds();
           if (one.cause() == "late") counts.late += one.rounds();
         }
@@ -204,10 +205,11 @@ void Measure(const Cell& cell, double noise, double alpha, const std::vector<dou
     }
     std::printf(" %.2f / %.2f / %.2f", spread.min, spread.median, spread.max);
   }
-  const double verdicts = std::max<double>(counts.hit + counts.miss + counts.late, 1);
-  std::printf("  | hit %.2f miss %.2f late %.2f  wait %.1f ms\n", counts.hit / verdicts,
-              counts.miss / verdicts, counts.late / verdicts,
-              counts.wait_us / std::max(counts.rounds, 1.0) / 1e3);
+  const double verdicts =
+      std::max<double>(counts.hit + counts.chained + counts.miss + counts.late, 1);
+  std::printf("  | hit %.2f chained %.2f miss %.2f late %.2f  wait %.1f ms\n",
+              counts.hit / verdicts, counts.chained / verdicts, counts.miss / verdicts,
+              counts.late / verdicts, counts.wait_us / std::max(counts.rounds, 1.0) / 1e3);
   std::fflush(stdout);
 }
 

@@ -13,6 +13,9 @@ inline constexpr int kMaxPromptLogprobTokens = 1024;
 // wait, so a message must not have as many as fit into it.
 inline constexpr int kMaxClosings = 1024;
 
+// The most blocks of a chained Step (Step.prepared).
+inline constexpr int kMaxPreparedBlocks = 16;
+
 // The most requests of a DraftRequest, with the first one: what one message may put into the
 // draft's queue.
 inline constexpr int kMaxDraftRequests = 1024;

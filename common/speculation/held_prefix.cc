@@ -29,6 +29,14 @@ PrefixMatch HeldPrefix::Match(const internal::v1::Prefix& prefix) const {
   return match;
 }
 
+internal::v1::Prefix HeldPrefix::Extended(uint32_t keep, uint32_t token) const {
+  internal::v1::Prefix prefix;
+  prefix.set_keep(keep);
+  prefix.add_tokens(token);
+  prefix.set_hash(ExtendPrefixHash(hashes_[keep], token));
+  return prefix;
+}
+
 void HeldPrefix::Truncate(uint32_t size) {
   TANDEM_CHECK(size <= tokens_.size()) << size << " of " << tokens_.size();
   tokens_.resize(size);

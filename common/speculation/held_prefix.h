@@ -26,6 +26,9 @@ class HeldPrefix {
   // hash of all committed tokens is not that of keep held ones and `prefix.tokens`.
   PrefixMatch Match(const internal::v1::Prefix& prefix) const;
 
+  // The prefix that keeps the first `keep` tokens, at most all, and appends one.
+  internal::v1::Prefix Extended(uint32_t keep, uint32_t token) const;
+
   void Truncate(uint32_t size);  // size <= size()
   void Append(absl::Span<const uint32_t> tokens);
 

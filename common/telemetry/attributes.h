@@ -46,7 +46,7 @@ inline constexpr char kLengthDraftToken[] = "tandem.length.draft_token_us";
 inline constexpr char kLengthMinConfidence[] = "tandem.length.min_confidence";
 inline constexpr char kLengthNodes[] = "tandem.length.nodes";
 inline constexpr char kPrepared[] =
-    "tandem.prepared";  // hit, miss or late (generation.proto, RoundRecord)
+    "tandem.prepared";  // hit, chained, miss or late (generation.proto, RoundRecord)
 inline constexpr char kDrafterReason[] = "tandem.drafter.reason";  // why
 inline constexpr char kStageDraft[] = "tandem.stage.draft_us";     // generation.proto, Stages
 inline constexpr char kStageNetwork[] = "tandem.stage.network_us";

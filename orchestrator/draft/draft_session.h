@@ -13,6 +13,7 @@
 #include "common/speculation/prefix_delta.h"
 #include "common/speculation/sequence_settings.h"
 #include "common/telemetry/span_context.h"
+#include "orchestrator/request/prepared_block.h"
 #include "orchestrator/request/request.h"
 
 namespace tandem::orchestrator {
@@ -120,22 +121,14 @@ struct DraftLimits {
   bool prepares = false;            // it takes DraftAdvance::max_outcomes
 };
 
-// A block that the draft made before it was asked, for one outcome of its block `base`
-// (draft.proto, Assumption).
-struct PreparedBlock {
-  base::BlockId base{};
-  uint32_t node = 0;  // of `base`, at which acceptance is assumed to end; 0: the root
-  uint32_t next_token = 0;
-  CandidateTree block;  // as it was sent, well formed or not
-};
-
 class DraftEvents {
  public:
   virtual ~DraftEvents() = default;
   virtual void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) = 0;
   virtual void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) = 0;
-  // Comes at any time after OnDraftOpened, and answers nothing.
-  virtual void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) = 0;
+  // All that one message brings, as a rule all blocks of a base. Comes at any time after
+  // OnDraftOpened, and answers nothing.
+  virtual void OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) = 0;
   virtual void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) = 0;
 };
 

@@ -301,24 +301,31 @@ void DraftClient::Stream::OnBlocks(const internal::v1::DraftReply& reply) {
     ++heard_;
   }
   const Delivery delivery;
-  OnBlock(reply.block());
-  for (const internal::v1::Block& block : reply.next()) OnBlock(block);
+  std::vector<const internal::v1::Block*> blocks = {&reply.block()};
+  for (const internal::v1::Block& block : reply.next()) blocks.push_back(&block);
+  for (size_t i = 0; i < blocks.size();) {
+    const internal::v1::Block& first = *blocks[i++];
+    const auto [events, attempt] = ReceiverOf(first);
+    if (!IsPrepared(first)) {
+      if (events != nullptr) events->OnBlock(attempt, FromWire(first));
+      continue;
+    }
+    std::vector<PreparedBlock> prepared = {PreparedFromWire(first)};
+    for (; i < blocks.size() && IsPrepared(*blocks[i]); ++i) {
+      if (blocks[i]->sequence() != first.sequence()) break;
+      prepared.push_back(PreparedFromWire(*blocks[i]));
+    }
+    if (events != nullptr) events->OnPrepared(attempt, std::move(prepared));
+  }
 }
 
-void DraftClient::Stream::OnBlock(const internal::v1::Block& block) {
-  std::shared_ptr<DraftEvents> events;
-  base::DraftAttempt attempt;
-  {
-    concurrency::MutexLock lock(mutex_);
-    const auto it = sequences_.find(base::SequenceId{block.sequence()});
-    if (it == sequences_.end() || it->second.events == nullptr) return;
-    if (it->second.open.has_value()) return;  // it answers what was not said
-    if (!IsPrepared(block)) it->second.owed = false;
-    events = it->second.events;
-    attempt = it->second.attempt;
-  }
-  if (IsPrepared(block)) return events->OnPrepared(attempt, PreparedFromWire(block));
-  events->OnBlock(attempt, FromWire(block));
+std::pair<std::shared_ptr<DraftEvents>, base::DraftAttempt> DraftClient::Stream::ReceiverOf(
+    const internal::v1::Block& block) {
+  concurrency::MutexLock lock(mutex_);
+  const auto it = sequences_.find(base::SequenceId{block.sequence()});
+  if (it == sequences_.end() || it->second.open.has_value()) return {};
+  if (!IsPrepared(block)) it->second.owed = false;
+  return {it->second.events, it->second.attempt};
 }
 
 }  // namespace tandem::orchestrator

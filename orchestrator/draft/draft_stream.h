@@ -85,7 +85,9 @@ class DraftClient::Stream final : public SharedWriter, public std::enable_shared
   void OnReply(const internal::v1::DraftReply& reply);
   void OnWelcome(const v1::Welcome& welcome, const absl::Status& fits);
   void OnBlocks(const internal::v1::DraftReply& reply);
-  void OnBlock(const internal::v1::Block& block);
+  // Whom a block is for; nobody: it is gone, or answers what was not said.
+  std::pair<std::shared_ptr<DraftEvents>, base::DraftAttempt> ReceiverOf(
+      const internal::v1::Block& block);
   void OnWritten();
   void OnDone(const absl::Status& status);
   void Lost(DraftLoss loss, const std::string& reason);

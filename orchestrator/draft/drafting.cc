@@ -82,11 +82,11 @@ void Drafting::Decided(const BlockOutcome& outcome) {
   link_.Decided(outcome);
 }
 
-void Drafting::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
+void Drafting::OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) {
   if (attempt != link_.attempt()) return;
-  if (prepared_.Add(std::move(prepared)) && prepared_.size() == 1) {
-    prepared_in_ = clock_.Now() - submitted_at_;
-  }
+  const bool first = prepared_.blocks().empty();
+  for (PreparedBlock& one : prepared) prepared_.Add(std::move(one));
+  if (first && !prepared_.blocks().empty()) prepared_in_ = clock_.Now() - submitted_at_;
 }
 
 // Returns an answer if the draft's context has no room for a draft token although the target's has.

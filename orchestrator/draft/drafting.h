@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/draft/draft_link.h"
@@ -63,6 +65,8 @@ class Drafting {
 
   // `block` goes to verification, after the committed tokens.
   void Submitted(const CandidateTree& block);
+  // What was prepared for the block that was submitted last, so far.
+  absl::Span<const PreparedBlock> prepared() const { return prepared_.blocks(); }
   // Notes in the record whether the last block that was asked for had been prepared.
   void Record(RoundRecord& round) const;
   // The target took the block as none. The draft is opened again after a while.
@@ -72,7 +76,7 @@ class Drafting {
 
   std::optional<Drafted> OnOpened(base::DraftAttempt attempt, const DraftLimits& limits);
   std::optional<Drafted> OnBlock(base::DraftAttempt attempt, DraftReplyBlock reply);
-  void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared);
+  void OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared);
   std::optional<Drafted> OnLost(base::DraftAttempt attempt, DraftLoss loss);
   std::optional<Drafted> OnDeadline();
   void OnReopen() { link_.OnReopen(); }

@@ -13,17 +13,18 @@ void PreparedBlocks::Begin(base::BlockId base, uint32_t committed) {
   committed_ = committed;
 }
 
-bool PreparedBlocks::Add(PreparedBlock prepared) {
-  if (prepared.base != base_ || blocks_.size() >= kMaxOutcomes) return false;
+void PreparedBlocks::Add(PreparedBlock prepared) {
+  if (prepared.base != base_ || base_ == base::BlockId()) return;
+  if (blocks_.size() >= kMaxOutcomes) return;
   const CandidateTree& block = prepared.block;
   const bool serves = !block.empty() && block.is_chain() && block.q.empty() &&
                       block.size() <= messages::kMaxDraftTokens && block.id != base::BlockId();
-  if (!serves) return false;
+  if (!serves) return;
   const bool known = std::any_of(blocks_.begin(), blocks_.end(), [&](const PreparedBlock& other) {
-    return other.node == prepared.node && other.next_token == prepared.next_token;
+    return (other.node == prepared.node && other.next_token == prepared.next_token) ||
+           other.block.id == block.id;
   });
   if (!known) blocks_.push_back(std::move(prepared));
-  return !known;
 }
 
 PreparedBlocks::Taken PreparedBlocks::Take(uint32_t committed) {

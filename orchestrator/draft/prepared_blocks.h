@@ -9,11 +9,11 @@
 // Not thread-safe: used on the request's strand.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "orchestrator/draft/draft_session.h"
 #include "orchestrator/request/request.h"
@@ -26,8 +26,8 @@ class PreparedBlocks {
   // dropped.
   void Begin(base::BlockId base, uint32_t committed);
   // Dropped: a block on another base, of no draft tokens, that is not a one-hot chain, a second one
-  // for an outcome, and what is more than kMaxOutcomes. Returns false then.
-  bool Add(PreparedBlock prepared);
+  // for an outcome or of an id, and what is more than kMaxOutcomes.
+  void Add(PreparedBlock prepared);
   void Decided(const BlockOutcome& outcome) { outcome_ = outcome; }
   // The block for the outcome that came true, if the text has `committed` tokens now, and whether
   // there was one. kNone: the text went on otherwise, or nothing was begun.
@@ -38,7 +38,7 @@ class PreparedBlocks {
   Taken Take(uint32_t committed);
   void Clear();
 
-  size_t size() const { return blocks_.size(); }
+  absl::Span<const PreparedBlock> blocks() const { return blocks_; }
 
  private:
   base::BlockId base_{};  // none: nothing was begun

@@ -31,7 +31,7 @@ class Sample::Events final : public DraftEvents, public VerifyEvents {
       loop.OnBlock(attempt, std::move(block));
     });
   }
-  void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) override {
+  void OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) override {
     OnStrand([attempt, prepared = std::move(prepared)](SpeculationLoop& loop) mutable {
       loop.OnPrepared(attempt, std::move(prepared));
     });

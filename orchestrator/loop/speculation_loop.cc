@@ -61,6 +61,10 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
 void SpeculationLoop::Verify(Drafted drafted, concurrency::Instant now) {
   state_ = State::kVerifying;
   stage_began_ = now;
+  if (const CandidateTree* chained = verification_.Chained(drafted.block.id)) {
+    drafted.block = *chained;
+    round_.prepared = PreparedUse::kChained;
+  }
   round_.cause = drafted.cause;
   parts_.observer->OnDrafted(now, static_cast<uint32_t>(drafted.block.tokens.size()),
                              drafted.cause);
@@ -95,7 +99,7 @@ void SpeculationLoop::Accept(VerifyReply reply) {
     stage_began_ = parts_.clock->Now();
     return EndVerification(verification_.Repeat(decision.status().message()));
   }
-  verification_.Accepted();
+  verification_.Accepted(decision->last_node(), decision->next_token);
   if (block.empty() && !round_.cause.has_value()) round_.cause = PlainCause::kPolicyZero;  // cut
   times_.target += reply.computed;
   times_.queue += reply.queued;
@@ -339,10 +343,11 @@ void SpeculationLoop::OnBlock(base::DraftAttempt attempt, DraftReplyBlock block)
   EndDrafting(drafting_.OnBlock(attempt, std::move(block)));
 }
 
-void SpeculationLoop::OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) {
+void SpeculationLoop::OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) {
   if (state_ == State::kEnded) return;
   CpuTime cpu(*this);
   drafting_.OnPrepared(attempt, std::move(prepared));
+  if (state_ == State::kVerifying) verification_.Chain(drafting_.prepared());
 }
 
 void SpeculationLoop::OnDraftLost(base::DraftAttempt attempt, DraftLoss loss,

@@ -83,7 +83,7 @@ class SpeculationLoop final : public DraftEvents, public VerifyEvents {
 
   void OnDraftOpened(base::DraftAttempt attempt, DraftLimits limits) override;
   void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override;
-  void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) override;
+  void OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) override;
   void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override;
 
   void OnVerifyReady() override;

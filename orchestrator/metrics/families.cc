@@ -217,9 +217,9 @@ void AddRounds(const Totals& totals, Builder& to) {
   to.Counters(
       "prepared_rounds_total", absl::MakeConstSpan(totals.prepared_rounds).subspan(1), "use",
       [](size_t i) { return Name(static_cast<PreparedUse>(i + 1)); },
-      "Rounds for which the draft was to prepare blocks: hit, one was for the verdict; miss; late, "
-      "none had "
-      "come.");
+      "Rounds for which the draft was to prepare blocks: hit, one was for the verdict; chained, "
+      "the "
+      "target had it, too; miss; late, none had come.");
   to.Counter("cut_tokens_total", totals.cut_tokens,
              "Accepted or drawn tokens past the end of a text: generation_tokens = accepted + "
              "rounds - cut.");

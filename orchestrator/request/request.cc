@@ -43,6 +43,8 @@ const char* Name(PreparedUse use) {
       return "";
     case PreparedUse::kHit:
       return "hit";
+    case PreparedUse::kChained:
+      return "chained";
     case PreparedUse::kMiss:
       return "miss";
     case PreparedUse::kLate:

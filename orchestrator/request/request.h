@@ -157,11 +157,17 @@ const char* Name(PlainCause cause);
 enum class PreparedUse : uint8_t {
   kNone,  // the draft was not to prepare any for it
   kHit,   // the round has one
+  // Likewise, and the target went on with it before the verdict was read (target.proto,
+  // Step.after).
+  kChained,
   kMiss,  // none was for the verdict
   kLate,  // none had come
 };
-inline constexpr int kPreparedUses = 4;
+inline constexpr int kPreparedUses = 5;
 
+inline bool WasPrepared(PreparedUse use) {
+  return use == PreparedUse::kHit || use == PreparedUse::kChained;
+}
 const char* Name(PreparedUse use);  // empty: kNone
 
 // How the text ended.

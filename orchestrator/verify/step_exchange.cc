@@ -39,7 +39,8 @@ Answer Of(Answer::Kind kind, VerifyReply reply = {}) {
 // Whether the path names a field of the Step that comes from the draft, or a part of one.
 bool IsOfBlock(absl::string_view path) {
   const absl::string_view field = path.substr(0, path.find_first_of(".["));
-  return field == "candidates" || field == "parents" || field == "q" || field == "block_id";
+  return field == "candidates" || field == "parents" || field == "q" || field == "block_id" ||
+         field == "prepared";
 }
 
 }  // namespace
@@ -61,10 +62,59 @@ StepExchange::StepExchange(const SampleRequest& request, const LoopOptions& opti
 // ---- what is sent ----
 
 void StepExchange::BeginRound(CandidateTree block) {
+  sent_ahead_ = Chained(block.id) != nullptr;
   block_ = std::move(block);
   asked_more_ = false;
   stages_.Begin(clock_.Now());
-  round_ += Pieces(committed_.size());
+  ForgetChained();
+  if (!sent_ahead_) round_ += Pieces(committed_.size());
+}
+
+// Numbers below the next round's stay free for the pieces of its replay, whatever comes true.
+void StepExchange::Chain(absl::Span<const PreparedBlock> blocks) {
+  if (!waiting_ || !target_->chains || chained_.has_value() || sent_end_ < committed_.size())
+    return;
+  ChainedStep chained;
+  for (const PreparedBlock& prepared : blocks) {
+    if (prepared.base != block_.id || prepared.node > block_.size()) continue;
+    const uint32_t committed = committed_.size() + prepared.node + 1;
+    if (committed + 1 >= request_->max_length()) continue;
+    CandidateTree block = prepared.block;
+    block.Truncate(std::min({static_cast<uint32_t>(block.size()), target_->max_draft_tokens,
+                             request_->max_length() - committed - 1}));
+    chained.blocks.push_back({prepared.node, prepared.next_token, std::move(block)});
+  }
+  if (chained.blocks.empty()) return;
+  chained.round = round_ + Pieces(committed_.size() + block_.depth() + 1);
+  VerifyStep step;
+  step.round = chained.round;
+  step.after = sent_round_;
+  step.chained = chained.blocks;
+  step.remaining = Remaining(clock_.Now());
+  chained_ = std::move(chained);
+  session_.Submit(target_->incarnation, std::move(step));
+}
+
+void StepExchange::Ended(uint32_t node, uint32_t next_token) {
+  if (!chained_.has_value()) return;
+  std::erase_if(chained_->blocks, [&](const ChainedBlock& chained) {
+    return chained.node != node || chained.next_token != next_token;
+  });
+  if (chained_->blocks.empty()) ForgetChained();
+}
+
+// A draft's ids are not trusted: what is returned is what the target has, whichever block was asked
+// for.
+const CandidateTree* StepExchange::Chained(base::BlockId id) const {
+  if (!chained_.has_value() || chained_->blocks.size() != 1) return nullptr;
+  const CandidateTree& block = chained_->blocks[0].block;
+  return block.id == id ? &block : nullptr;
+}
+
+// Its number is used, so those that come are above it.
+void StepExchange::ForgetChained() {
+  if (chained_.has_value()) round_ = std::max(round_, chained_->round);
+  chained_.reset();
 }
 
 void StepExchange::SendAfterWait(const TargetInfo& target) {
@@ -75,10 +125,13 @@ void StepExchange::SendAfterWait(const TargetInfo& target) {
 void StepExchange::Send(const TargetInfo& target) {
   TANDEM_CHECK(!waiting_);
   CutBlock(target);
-  const uint32_t end = std::min<uint64_t>(committed_.size(), uint64_t{held_} + MaxStepTokens());
+  sent_chained_ = std::exchange(sent_ahead_, false);
+  const uint32_t end = sent_chained_ ? committed_.size()
+                                     : static_cast<uint32_t>(std::min<uint64_t>(
+                                           committed_.size(), uint64_t{held_} + MaxStepTokens()));
   VerifyStep step;
   step.more = end < committed_.size();
-  step.round = round_ - (Pieces(committed_.size() - held_) - 1);
+  step.round = sent_chained_ ? round_ : round_ - (Pieces(committed_.size() - held_) - 1);
   step.prefix = {held_, committed_.Slice(held_, end), committed_.HashOf(end)};
   if (held_ == 0) {
     step.setup = speculation::SequenceSettings{
@@ -99,9 +152,7 @@ void StepExchange::Send(const TargetInfo& target) {
   if (!step.more) step.block = block_;
   step.prompt_logprobs = prompt_logprobs_.Wanted(held_, end);
   const concurrency::Instant now = clock_.Now();
-  if (request_->deadline != concurrency::Instant::InfiniteFuture()) {
-    step.remaining = std::max(request_->deadline - now, absl::Microseconds(1));
-  }
+  step.remaining = Remaining(now);
   target_ = &target;
   sent_round_ = step.round;
   sent_prompt_logprobs_ = step.prompt_logprobs;
@@ -114,7 +165,12 @@ void StepExchange::Send(const TargetInfo& target) {
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target.pace->Submitted(sent_rows_);
   step.trace = observer_.OnSubmitted(now, sent_rows_, target.name);
-  session_.Submit(target.incarnation, std::move(step));
+  if (!sent_chained_) session_.Submit(target.incarnation, std::move(step));
+}
+
+absl::Duration StepExchange::Remaining(concurrency::Instant now) const {
+  if (request_->deadline == concurrency::Instant::InfiniteFuture()) return absl::InfiniteDuration();
+  return std::max(request_->deadline - now, absl::Microseconds(1));
 }
 
 // A tree takes room at the target for all its nodes.
@@ -137,12 +193,14 @@ void StepExchange::Drop() {
   target_ = nullptr;
   held_ = 0;
   asked_more_ = false;
+  sent_ahead_ = false;
+  chained_.reset();
 }
 
 void StepExchange::StopWaiting(bool answered) {
   if (!std::exchange(waiting_, false)) return;
   timers_.Cancel(LoopTimer::kWatchdog);
-  if (answered) {
+  if (answered && !sent_chained_) {  // the time of a chained one is not that of a round
     target_->pace->Answered(sent_rows_, clock_.Now() - watchdog_.sent_at());
   } else {
     target_->pace->Forgotten(sent_rows_);
@@ -164,6 +222,11 @@ uint32_t StepExchange::Pieces(uint32_t tokens) const {
 
 std::optional<Answer> StepExchange::OnVerdict(base::Incarnation incarnation, VerifyReply reply) {
   using Status = VerifyReply::Status;
+  if (chained_.has_value() && incarnation == target_->incarnation &&
+      reply.round == chained_->round) {  // before the round that could use it
+    ForgetChained();
+    return std::nullopt;
+  }
   if (!waiting_ || incarnation != target_->incarnation || reply.round != sent_round_) {
     return std::nullopt;
   }
@@ -219,6 +282,7 @@ Answer StepExchange::NeedPrefix(const VerifyReply& reply) {
   held_ = reply.held < sent_keep_ ? reply.held : 0;
   // The sequence stays, so this is not a replay. It gets a new number, so a second answer to the
   // old one is ignored.
+  ForgetChained();
   round_ += Pieces(committed_.size() - held_);
   observer_.OnReplay(clock_.Now(), "the target lacks the prefix");
   stages_.Vain(clock_.Now());

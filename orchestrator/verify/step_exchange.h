@@ -2,6 +2,11 @@
 // answer means. A long prefix goes in pieces, one in each Step; the last Step has the round's
 // draft tokens.
 //
+// Behind the last Step of a round a chained one may follow: blocks for likely outcomes of it, of
+// which the target goes on with the one that comes true (target.proto, Step.after). If the next
+// round is to verify that block, its Step is sent already; else the next Step overrules it, and its
+// verdict is ignored.
+//
 // Round numbers rise with every Step of a sequence. A round that is sent again to a new sequence or
 // target keeps its number, its draft tokens and their q. So each round leaves enough numbers below
 // its own for the pieces of a whole replay. An answer counts only if it answers the Step that was
@@ -18,13 +23,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
+#include "orchestrator/request/prepared_block.h"
 #include "orchestrator/request/request.h"
 #include "orchestrator/request/round_observer.h"
 #include "orchestrator/request/verdict.h"
@@ -48,6 +56,16 @@ class StepExchange {
 
   // Begins a round with `block` after the committed tokens. Nothing is sent yet.
   void BeginRound(CandidateTree block);
+  // Sends a chained Step with these blocks, cut to what the text and the target have room for. Does
+  // nothing where the last Step of the round is not on its way, the target takes none, or one was
+  // sent behind it.
+  void Chain(absl::Span<const PreparedBlock> blocks);
+  // The round's block ended so: of a chained Step behind it the target goes on with the block for
+  // that, or with none.
+  void Ended(uint32_t node, uint32_t next_token);
+  // After Ended: the block that the target goes on with, if this is its id; else null.
+  const CandidateTree* Chained(base::BlockId id) const;
+
   // Sends the next Step of the round on the target's stream: the prefix from where the target holds
   // it, and the draft tokens if the prefix ends there. Call it while no Step is unanswered.
   // `target` must not move until Drop.
@@ -96,12 +114,14 @@ class StepExchange {
 
  private:
   void CutBlock(const TargetInfo& target);
+  void ForgetChained();
   Answer Taken(VerifyReply reply);
   Answer NeedPrefix(const VerifyReply& reply);
   Answer NoSlot(VerifyReply reply);
   Answer Invalid(VerifyReply reply);
   void StopWaiting(bool answered);
   absl::Duration WatchdogTime() const;
+  absl::Duration Remaining(concurrency::Instant now) const;  // of the request's time
   uint32_t MaxStepTokens() const;
   uint32_t Pieces(uint32_t tokens) const;
 
@@ -120,6 +140,13 @@ class StepExchange {
   bool began_ = false;   // a target was ever sent the prefix: sending it again is a replay
   bool asked_more_ = false;  // the round's target asked for prefix that it should hold, once
 
+  struct ChainedStep {
+    uint64_t round = 0;
+    std::vector<ChainedBlock> blocks;
+  };
+  std::optional<ChainedStep> chained_;  // behind the last Step of the round
+  bool sent_ahead_ = false;             // the round's Step was a chained one, and is sent
+
   // The Step that was sent last.
   bool waiting_ = false;                // the Step is unanswered
   const TargetInfo* target_ = nullptr;  // where it was sent
@@ -128,6 +155,7 @@ class StepExchange {
   uint32_t sent_end_ = 0;
   uint32_t sent_rows_ = 0;
   bool sent_replay_ = false;
+  bool sent_chained_ = false;
   bool sent_prompt_logprobs_ = false;  // the Step asked for them
   StepWatchdog watchdog_;
   StageClock stages_;

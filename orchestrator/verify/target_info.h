@@ -24,6 +24,7 @@ struct TargetInfo {
   uint32_t max_length = 0;  // tokens that a sequence may have there; 0: it does not say
   std::shared_ptr<TargetPace> pace;
   uint32_t max_nodes = 0;  // draft tokens in a tree; 0: it takes chains alone
+  bool chains = false;     // it takes chained Steps (target.proto, Step.after)
 };
 
 // What a target says that it has for one more sequence.

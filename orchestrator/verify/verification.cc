@@ -37,7 +37,8 @@ std::optional<Verified> Verification::Repeat(absl::string_view fault) {
   return StartOver(fault, LeaveCause::kFault);
 }
 
-void Verification::Accepted() {
+void Verification::Accepted(uint32_t node, uint32_t next_token) {
+  exchange_.Ended(node, next_token);
   if (choice_.target().has_value()) choice_.target()->pace->Good();
   const bool troubled = choice_.troubled();
   choice_.Well();

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/concurrency/clock.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/decoding_load.h"
@@ -48,9 +49,12 @@ class Verification {
   // Verifies `block` after the committed tokens. An event brings the verdict. A value that is
   // returned at once is a failure.
   std::optional<Verified> Begin(CandidateTree block);
-  // Call one of these after a verdict. Accepted means that it was good. Repeat means that it was
-  // broken; the same round runs again from the start.
-  void Accepted();
+  // The round's block was prepared for: as StepExchange::Chain and Chained.
+  void Chain(absl::Span<const PreparedBlock> blocks) { exchange_.Chain(blocks); }
+  const CandidateTree* Chained(base::BlockId id) const { return exchange_.Chained(id); }
+  // Call one of these after a verdict. Accepted means that it was good, and how the block ended.
+  // Repeat means that it was broken; the same round runs again from the start.
+  void Accepted(uint32_t node, uint32_t next_token);
   std::optional<Verified> Repeat(absl::string_view fault);
 
   // The log probabilities of prompt tokens that came since the last call. Call it after each

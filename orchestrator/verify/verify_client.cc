@@ -357,7 +357,8 @@ TargetInfo VerifyClient::Info() const {
           welcome_->limits().max_draft_tokens(),
           MaxSequenceLength(welcome_->limits()),
           pace_,
-          welcome_->limits().max_nodes()};
+          welcome_->limits().max_nodes(),
+          welcome_->limits().max_unanswered() > 1};
 }
 
 }  // namespace tandem::orchestrator

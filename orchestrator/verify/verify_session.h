@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
@@ -17,8 +18,20 @@
 
 namespace tandem::orchestrator {
 
+// A block that the target goes on with by itself if the Step before ends so (target.proto,
+// PreparedBlock).
+struct ChainedBlock {
+  uint32_t node = 0;
+  uint32_t next_token = 0;
+  CandidateTree block;  // a chain, one-hot, not empty
+};
+
 struct VerifyStep {
   uint64_t round = 0;
+  // A chained Step: the round of the Step before, and its blocks. It has no prefix and no block of
+  // its own.
+  uint64_t after = 0;
+  std::vector<ChainedBlock> chained;
   // The sequence's settings, for the target. Present exactly if keep = 0.
   std::optional<speculation::SequenceSettings> setup;
   speculation::PrefixDelta prefix;

@@ -41,8 +41,15 @@ internal::v1::Step ToWire(base::SequenceId sequence, VerifyStep step) {
   internal::v1::Step wire;
   wire.set_sequence(base::Number(sequence));
   wire.set_round(step.round);
+  for (const ChainedBlock& chained : step.chained) {
+    internal::v1::PreparedBlock& sent = *wire.add_prepared();
+    sent.set_node(chained.node);
+    sent.set_next_token(chained.next_token);
+    sent.mutable_candidates()->Add(chained.block.tokens.begin(), chained.block.tokens.end());
+  }
+  wire.set_after(step.after);
   if (step.setup.has_value()) *wire.mutable_options() = speculation::ToWire(*step.setup);
-  *wire.mutable_prefix() = speculation::ToWire(step.prefix);
+  if (step.chained.empty()) *wire.mutable_prefix() = speculation::ToWire(step.prefix);
   wire.set_more(step.more);
   wire.set_prompt_logprobs(step.prompt_logprobs);
   speculation::ToWire(step.block, wire);

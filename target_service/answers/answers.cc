@@ -1,8 +1,11 @@
 #include "target_service/answers/answers.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/acceptance/rule.h"
+#include "common/acceptance/tree.h"
 #include "common/messages/limits.h"
 #include "common/messages/logprobs.h"
 
@@ -33,6 +36,16 @@ void AddEntries(const PartResult& result, internal::v1::Verdict& verdict) {
       *sent->mutable_logprobs() = messages::ToWire(result.logprobs[i]);
     }
   }
+}
+
+// How a block ended that was judged by a rule whose tests are certain.
+std::optional<Sequence::Outcome> OutcomeOf(const Work& work, const PartResult& result) {
+  const speculation::CandidateTree& block = work.step.block;
+  const acceptance::Rule rule = work.plan.sequence->settings->rule;
+  if (!acceptance::HasTrees(rule) || !block.parents.empty()) return std::nullopt;
+  const acceptance::Decision decision =
+      acceptance::Decide(rule, result.entries, std::vector<double>(block.size()));
+  return Sequence::Outcome{work.step.committed(), decision.accepted, decision.next_token};
 }
 
 void SendVerdicts(Stream& stream, internal::v1::Verdicts verdicts, v1::Load load) {
@@ -88,6 +101,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
   if (!work.step.more) {
     AddEntries(result, verdict);
     sequence.last_round = work.step.round;
+    sequence.outcome = OutcomeOf(work, result);
     sequence.answered_at = clock_.Now();
   }
   verdict.set_status(internal::v1::STATUS_OK);

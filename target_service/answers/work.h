@@ -28,6 +28,8 @@ struct Work {
   internal::v1::Verdict verdict;
   bool answered = false;
 
+  // A chained Step of which it is not known yet what it computes.
+  bool waits_for_outcome() const { return step.after.has_value() && plan.sequence == nullptr; }
   bool started() const { return began != concurrency::Instant::InfiniteFuture(); }
   int left() const { return static_cast<int>(plan.tokens.size() - done); }
   int prefill_left() const { return left() - plan.verify_rows; }

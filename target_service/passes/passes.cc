@@ -96,7 +96,7 @@ bool Passes::Launch() {
   std::vector<Work*> works;
   std::vector<WaitingRows> rows;
   for (const auto& work : waiting_.all()) {
-    if (work->in_flight > 0) continue;
+    if (work->in_flight > 0 || work->waits_for_outcome()) continue;
     works.push_back(work.get());
     rows.push_back(RowsOf(*work));
   }

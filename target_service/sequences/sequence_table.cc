@@ -215,6 +215,8 @@ std::variant<StepPlan, Refusal> SequenceTable::Begin(StreamId stream, const Chec
     Count(stream, *sequence);
   }
   sequence->settings = settings;
+  sequence->round = step.round;
+  sequence->outcome.reset();
   // A replay keeps the number of its round, which may have been answered on a stream that broke.
   if (step.options.has_value()) sequence->last_round.reset();
   StepPlan plan = Plan(*sequence, step, match.standing);

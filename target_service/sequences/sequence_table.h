@@ -37,7 +37,16 @@ struct Sequence {
   // The last round whose entries were sent since the last replay began. `more` Steps and refused
   // ones do not count.
   std::optional<uint64_t> last_round;
-  bool busy = false;  // a Step of it waits for its verdict
+  bool busy = false;   // a Step of it waits for its verdict
+  uint64_t round = 0;  // of its last Step
+  // How the block of that Step ended, where the target knows it without the client: under a rule
+  // whose tests are certain (acceptance/tree.h), of a chain.
+  struct Outcome {
+    uint32_t committed = 0;  // before the block
+    uint32_t node = 0;       // draft tokens that stand
+    uint32_t next_token = 0;
+  };
+  std::optional<Outcome> outcome;
   // When its last verdict was made, and what it took from the one before to the next Step
   // (gathering.h).
   concurrency::Instant answered_at = concurrency::Instant::InfinitePast();

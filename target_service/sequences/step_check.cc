@@ -17,13 +17,6 @@ using messages::Invalid;
 using messages::Refusal;
 using speculation::CandidateTree;
 
-std::optional<Refusal> CheckUnserved(const internal::v1::Step& step) {
-  if (step.has_assumes()) {
-    return Invalid("assumes", "blocks drafted in advance are not served yet: leave it out");
-  }
-  return step.has_trace() ? messages::CheckTraceContext(step.trace()) : std::nullopt;
-}
-
 uint32_t MaxLength(const StepLimits& limits) {
   return std::min(limits.context_length, limits.max_length);
 }
@@ -138,6 +131,72 @@ std::optional<Refusal> CheckServed(const speculation::SequenceSettings& settings
   return std::nullopt;
 }
 
+// The first field that a chained Step may not have and has; null: it has none.
+const char* FieldOfItsOwn(const internal::v1::Step& step) {
+  if (step.has_options()) return "options";
+  if (step.has_prefix()) return "prefix";
+  if (step.more()) return "more";
+  if (step.has_block_id()) return "block_id";
+  if (step.candidates_size() > 0) return "candidates";
+  if (step.parents_size() > 0) return "parents";
+  if (step.q_size() > 0) return "q";
+  return step.prompt_logprobs() ? "prompt_logprobs" : nullptr;
+}
+
+std::optional<Refusal> CheckPrepared(const internal::v1::PreparedBlock& block,
+                                     const std::string& path, const StepLimits& limits) {
+  if (block.node() > limits.max_draft_tokens) {
+    return Invalid(path + ".node",
+                   absl::StrCat(block.node(), " is outside 0 to ", limits.max_draft_tokens));
+  }
+  if (block.next_token() >= limits.vocabulary_size) {
+    return Invalid(path + ".next_token", absl::StrCat(block.next_token(), " is outside 0 to ",
+                                                      limits.vocabulary_size - 1));
+  }
+  const int size = block.candidates_size();
+  if (size == 0 || static_cast<uint32_t>(size) > limits.max_draft_tokens) {
+    return Invalid(path + ".candidates",
+                   absl::StrCat(size, " draft tokens are outside 1 to ", limits.max_draft_tokens));
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> CheckChained(const internal::v1::Step& step, const StepLimits& limits) {
+  if (const char* field = FieldOfItsOwn(step)) {
+    return Invalid(field, "a chained Step takes it from the Step before: leave it out");
+  }
+  if (step.round() <= step.after()) {
+    return Invalid(
+        "after", absl::StrCat(step.after(), " is not below the Step's own round, ", step.round()));
+  }
+  if (step.prepared_size() > messages::kMaxPreparedBlocks) {
+    return Invalid("prepared", absl::StrCat(step.prepared_size(), " blocks are above the limit of ",
+                                            messages::kMaxPreparedBlocks));
+  }
+  for (int i = 0; i < step.prepared_size(); ++i) {
+    const internal::v1::PreparedBlock& block = step.prepared(i);
+    const std::string path = absl::StrCat("prepared[", i, "]");
+    if (auto refusal = CheckPrepared(block, path, limits)) return refusal;
+    for (int j = 0; j < i; ++j) {
+      const internal::v1::PreparedBlock& other = step.prepared(j);
+      if (block.node() != other.node() || block.next_token() != other.next_token()) continue;
+      return Invalid(path, absl::StrCat("prepared[", j, "] is for the same outcome"));
+    }
+  }
+  return std::nullopt;
+}
+
+void TakeChained(const internal::v1::Step& step, CheckedStep& checked) {
+  checked.after = step.after();
+  checked.prepared.reserve(static_cast<size_t>(step.prepared_size()));
+  for (const internal::v1::PreparedBlock& sent : step.prepared()) {
+    PreparedBlock& block = checked.prepared.emplace_back();
+    block.node = sent.node();
+    block.next_token = sent.next_token();
+    block.block.tokens.assign(sent.candidates().begin(), sent.candidates().end());
+  }
+}
+
 // A q that its draft token cannot have been drawn from is no reason to refuse a Step: checked as
 // one-hot the draft token is exact whatever it was drawn from.
 // Returns how many became one-hot.
@@ -151,15 +210,14 @@ uint32_t EmptyBadQ(const StepLimits& limits, CandidateTree& block) {
   return emptied;
 }
 
-}  // namespace
-
-std::variant<CheckedStep, Refusal> CheckStep(internal::v1::Step step, const StepLimits& limits) {
-  if (auto refusal = CheckUnserved(step)) return *std::move(refusal);
-  if (auto refusal = CheckPrefix(step.prefix(), limits)) return *std::move(refusal);
-  if (auto refusal = CheckPromptLogprobs(step)) return *std::move(refusal);
-  CheckedStep checked;
+// A Step that is not chained.
+std::optional<Refusal> CheckOwn(internal::v1::Step& step, const StepLimits& limits,
+                                CheckedStep& checked) {
+  if (step.after() != 0) return Invalid("after", "it goes with `prepared`: leave it out");
+  if (auto refusal = CheckPrefix(step.prefix(), limits)) return refusal;
+  if (auto refusal = CheckPromptLogprobs(step)) return refusal;
   checked.block = speculation::FromWire(step);
-  if (auto refusal = CheckBlock(step, checked.block, limits)) return *std::move(refusal);
+  if (auto refusal = CheckBlock(step, checked.block, limits)) return refusal;
   if (step.has_options()) {
     auto options = speculation::CheckSequenceOptions(step.options(), limits.context_length,
                                                      limits.vocabulary_size);
@@ -169,13 +227,30 @@ std::variant<CheckedStep, Refusal> CheckStep(internal::v1::Step step, const Step
       return Invalid("options.max_length", absl::StrCat(checked.options->max_length, " is above ",
                                                         MaxLengthText(limits)));
     }
-    if (auto refusal = CheckServed(*checked.options, limits)) return *std::move(refusal);
+    if (auto refusal = CheckServed(*checked.options, limits)) return refusal;
   }
-  checked.sequence = base::SequenceId{step.sequence()};
-  checked.round = step.round();
   checked.more = step.more();
   checked.prompt_logprobs = step.prompt_logprobs();
   checked.one_hot_candidates = EmptyBadQ(limits, checked.block);
+  checked.prefix = std::move(*step.mutable_prefix());
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<CheckedStep, Refusal> CheckStep(internal::v1::Step step, const StepLimits& limits) {
+  if (step.has_trace()) {
+    if (auto refusal = messages::CheckTraceContext(step.trace())) return *std::move(refusal);
+  }
+  CheckedStep checked;
+  if (step.prepared_size() > 0) {
+    if (auto refusal = CheckChained(step, limits)) return *std::move(refusal);
+    TakeChained(step, checked);
+  } else {
+    if (auto refusal = CheckOwn(step, limits, checked)) return *std::move(refusal);
+  }
+  checked.sequence = base::SequenceId{step.sequence()};
+  checked.round = step.round();
   if (step.remaining_us() > 0) {
     // Beyond 2^62 µs it is as good as unlimited, and absl takes a signed number.
     constexpr uint64_t kMax = uint64_t{1} << 62;
@@ -184,7 +259,6 @@ std::variant<CheckedStep, Refusal> CheckStep(internal::v1::Step step, const Step
     }
   }
   if (step.has_trace()) checked.trace = messages::FromWire(step.trace());
-  checked.prefix = std::move(*step.mutable_prefix());
   return checked;
 }
 

@@ -30,11 +30,20 @@ struct StepLimits {
   uint32_t max_nodes = 0;               // in a tree; 0: trees are not served
 };
 
+// A block of a chained Step (target.proto), for one outcome of the Step before.
+struct PreparedBlock {
+  uint32_t node = 0;
+  uint32_t next_token = 0;           // in the vocabulary
+  speculation::CandidateTree block;  // a chain, one-hot, not empty
+};
+
 struct CheckedStep {
   base::SequenceId sequence{};
   uint64_t round = 0;
   std::optional<speculation::SequenceSettings> options;
-  internal::v1::Prefix prefix;  // at least one token committed; ids below the vocabulary
+  // At least one token committed; ids below the vocabulary. Of a chained Step it is empty until it
+  // is known.
+  internal::v1::Prefix prefix;
   bool more = false;
   bool prompt_logprobs = false;  // of prefix.tokens, at most messages::kMaxPromptLogprobTokens then
   // A chain of any ids: those outside the vocabulary have p = 0. Or a tree of ids in the
@@ -45,6 +54,9 @@ struct CheckedStep {
   uint32_t one_hot_candidates = 0;                      // whose q was emptied
   absl::Duration remaining = absl::InfiniteDuration();  // from its arrival
   std::optional<telemetry::SpanContext> trace;          // sampled; absent: it is not
+  // A chained Step: the round of the Step before, and the blocks, of which one becomes `block`.
+  std::optional<uint64_t> after;
+  std::vector<PreparedBlock> prepared;
 
   uint32_t committed() const { return prefix.keep() + static_cast<uint32_t>(prefix.tokens_size()); }
 };

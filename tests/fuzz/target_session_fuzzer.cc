@@ -236,13 +236,32 @@ class Run {
         step.add_parents(0);
         break;
       case 11:
-        step.mutable_assumes()->set_committed(1);
+        MakeChained(step);
         break;
       case 12:
         if (step.has_options()) SpoilOptions(data_, kVocabulary, kContext, *step.mutable_options());
         break;
       default:
         step.mutable_trace()->set_value(data_.ConsumeRandomLengthString(30));
+    }
+  }
+
+  // A chained Step behind the sequence's last one, or nearly so.
+  void MakeChained(internal::v1::Step& step) {
+    if (data_.ConsumeIntegralInRange(0, 7) > 0) {
+      const uint64_t sequence = step.sequence(), round = step.round();
+      step.Clear();
+      step.set_sequence(sequence);
+      step.set_round(round);
+    }
+    step.set_after(step.round() - data_.ConsumeIntegralInRange<uint64_t>(0, 2));
+    for (int blocks = data_.ConsumeIntegralInRange(1, 8); blocks > 0; --blocks) {
+      internal::v1::PreparedBlock& block = *step.add_prepared();
+      block.set_node(data_.ConsumeIntegralInRange(0u, 5u));
+      block.set_next_token(data_.ConsumeIntegralInRange(0u, kVocabulary));
+      for (int tokens = data_.ConsumeIntegralInRange(0, 4); tokens > 0; --tokens) {
+        block.add_candidates(data_.ConsumeIntegralInRange(0u, kVocabulary));
+      }
     }
   }
 
@@ -264,7 +283,8 @@ class Run {
       const internal::v1::Step& step = sent.batch().steps(i);
       Client::Asked& asked = client.asked[{step.sequence(), step.round()}];
       asked.step.reset();
-      if (++asked.times == 1 && committed != nullptr) {
+      // Which block a chained Step goes on with is not foretold.
+      if (++asked.times == 1 && committed != nullptr && step.prepared().empty()) {
         asked.step = step;
         asked.committed = (*committed)[static_cast<size_t>(i)];
       }

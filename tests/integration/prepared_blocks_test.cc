@@ -49,6 +49,15 @@ class PreparedBlocks : public ::testing::TestWithParam<float> {
     return request;
   }
 
+  // Rounds of the reply whose block was prepared and came in time.
+  static uint32_t Used(const Reply& reply, bool chained) {
+    uint32_t used = 0;
+    for (const v1::CausedRounds& one : reply.record().prepared_rounds()) {
+      if (one.cause() == "chained" || (!chained && one.cause() == "hit")) used += one.rounds();
+    }
+    return used;
+  }
+
   ScratchFolder folder_;
   std::optional<InProcessCluster> cluster_;
 };
@@ -71,15 +80,13 @@ TEST_P(PreparedBlocks, ChangeNoId) {
     EXPECT_EQ(replies[i].ids, replies[i / 5 * 5].ids);
     EXPECT_EQ(replies[i].Rounds("draft-stale"), 0u);
     EXPECT_EQ(replies[i].Rounds("draft-invalid"), 0u);
-    for (const v1::CausedRounds& one : replies[i].record().prepared_rounds()) {
-      if (one.cause() == "hit") used += one.rounds();
-    }
+    used += Used(replies[i], /*chained=*/false);
   }
   // How many come in time is the machine's affair.
   EXPECT_GT(used, 0u);
 }
 
-// The draft's connections break again and again while blocks are being prepared, sent and held.
+// Connections break again and again while blocks are being prepared, sent, held and gone on with.
 TEST_P(PreparedBlocks, ChangeNoIdOverASlowNetworkThatBreaks) {
   std::vector<v1::GenerateRequest> requests;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
@@ -95,31 +102,33 @@ TEST_P(PreparedBlocks, ChangeNoIdOverASlowNetworkThatBreaks) {
   }
   const std::vector<Reply> alone = SendAll(cluster_->channel(), plain, 4);
   std::unique_ptr<netproxy::NetProxy> draft, target;
-  const auto slow = [](std::unique_ptr<netproxy::NetProxy>& proxy) {
-    return [&proxy](const std::string& address) {
+  const auto slow = [](std::unique_ptr<netproxy::NetProxy>& proxy, absl::Duration delay) {
+    return [&proxy, delay](const std::string& address) {
       proxy = *netproxy::NetProxy::Start(address);
-      proxy->SetDelay(absl::Milliseconds(3));
+      proxy->SetDelay(delay);
       return proxy->address();
     };
   };
-  Start(slow(draft), slow(target));
-  uint32_t used = 0, reconnections = 0;
+  Start(slow(draft, absl::Milliseconds(2)), slow(target, absl::Milliseconds(6)));
+  uint32_t used = 0, chained = 0, reconnections = 0, replays = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     size_t breaks_at = 10;
     const Reply reply = Send(cluster_->channel(), requests[i], [&](const Reply& so_far) {
       if (so_far.ids.size() < breaks_at) return;
-      draft->Reset();
-      breaks_at += 20;
+      (breaks_at % 20 == 10 ? draft : target)->Reset();
+      breaks_at += 10;
     });
     ASSERT_TRUE(reply.status.ok()) << reply.status;
     EXPECT_EQ(reply.ids, alone[i].ids) << requests[i].ShortDebugString();
     reconnections += reply.record().draft_reconnections();
-    for (const v1::CausedRounds& one : reply.record().prepared_rounds()) {
-      if (one.cause() == "hit") used += one.rounds();
-    }
+    replays += reply.record().target_replays();
+    used += Used(reply, /*chained=*/false);
+    chained += Used(reply, /*chained=*/true);
   }
   EXPECT_GT(reconnections, 0u);
+  EXPECT_GT(replays, 0u);
   EXPECT_GT(used, 0u);
+  EXPECT_GT(chained, 0u) << "the way to the target is the longer one";
   cluster_.reset();  // before its proxies
 }
 

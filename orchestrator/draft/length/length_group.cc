@@ -223,7 +223,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   if (reads && round.cause == PlainCause::kDraftLate) return;
   concurrency::MutexLock lock(mutex_);
   const double aside = absl::ToDoubleSeconds(round.stages.network + round.stages.own);
-  const bool asked = round.prepared != PreparedUse::kHit;
+  const bool asked = !WasPrepared(round.prepared);
   // A block that was late goes on with what was prepared of it, and takes less time.
   const bool drafted_anew = asked && round.prepared != PreparedUse::kLate;
   preparing_.Observe(round, acceptance_.alpha(), draft_.weight > 0 ? draft_.PerToken() : 0,

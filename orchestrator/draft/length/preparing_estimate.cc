@@ -23,7 +23,7 @@ void PreparingEstimate::Observe(const RoundRecord& round, double alpha, double d
   const uint32_t tokens = round.prepared_tokens, outcomes = round.prepared_outcomes;
   if (round.prepared == PreparedUse::kNone || tokens == 0 || outcomes == 0) return;
   if (round.prepared != PreparedUse::kLate) {
-    hits_ = kKept * hits_ + (round.prepared == PreparedUse::kHit ? 1 : 0);
+    hits_ = kKept * hits_ + (WasPrepared(round.prepared) ? 1 : 0);
     expected_ =
         kKept * expected_ + theory::HitChance(alpha, static_cast<int>(tokens),
                                               static_cast<int>(outcomes), theory::MeasuredRanks());

@@ -57,8 +57,8 @@ struct Recorder final : DraftEvents {
   void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
     blocks.emplace_back(base::Number(attempt), block.round);
   }
-  void OnPrepared(base::DraftAttempt, PreparedBlock block) override {
-    prepared.push_back(std::move(block));
+  void OnPrepared(base::DraftAttempt, std::vector<PreparedBlock> blocks) override {
+    prepared.push_back(std::move(blocks));
   }
   void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string reason) override {
     lost.emplace_back(base::Number(attempt), loss);
@@ -66,7 +66,7 @@ struct Recorder final : DraftEvents {
   }
   std::vector<uint64_t> opened;
   std::vector<std::pair<uint64_t, uint64_t>> blocks;
-  std::vector<PreparedBlock> prepared;
+  std::vector<std::vector<PreparedBlock>> prepared;  // a message each
   std::vector<std::pair<uint64_t, DraftLoss>> lost;
   std::string last_reason;
   DraftLimits last_limits;
@@ -133,6 +133,33 @@ TEST(DraftClient, OnlyADraftThatPreparesHearsWhatWasSubmitted) {
     EXPECT_EQ(stream.sent.back().submitted().block_id().value(), 5u);
     EXPECT_EQ(stream.sent.back().submitted().nodes(), 3u);
   }
+}
+
+TEST(DraftClient, BlocksPreparedForASequenceComeTogether) {
+  Fixture f;
+  auto others = std::make_shared<Recorder>();
+  auto other = f.client->NewSession(others);
+  FakeStream& stream = f.Open(1);
+  f.Open(*other, 2);
+  stream.Welcome(20, "outcomes");
+  f.Advance(1, /*outcomes=*/4);
+  internal::v1::DraftReply reply;
+  for (const uint64_t sequence : {1, 1, 1, 2, 1}) {
+    const bool answers = !reply.has_block();
+    internal::v1::Block& block = *(answers ? reply.mutable_block() : reply.add_next());
+    block.set_sequence(sequence);
+    block.set_round(1);
+    block.set_status(internal::v1::STATUS_OK);
+    block.set_final(answers);
+    if (!answers) block.mutable_assumes()->set_node(1);
+  }
+  stream.handler->OnMessage(reply);
+  EXPECT_EQ(f.events->blocks.size(), 1u);
+  ASSERT_EQ(f.events->prepared.size(), 2u);
+  EXPECT_EQ(f.events->prepared[0].size(), 2u);
+  EXPECT_EQ(f.events->prepared[1].size(), 1u);
+  ASSERT_EQ(others->prepared.size(), 1u);
+  EXPECT_EQ(others->prepared[0][0].node, 1u);
 }
 
 TEST(DraftClient, AllRequestsShareAStreamAndEachHearsOfItsOwn) {

@@ -58,7 +58,7 @@ class EchoStream final : public transport::Sink<internal::v1::DraftRequest> {
 struct Counting final : DraftEvents {
   void OnDraftOpened(base::DraftAttempt, DraftLimits) override { ++opened; }
   void OnBlock(base::DraftAttempt, DraftReplyBlock) override { ++blocks; }
-  void OnPrepared(base::DraftAttempt, PreparedBlock) override {}
+  void OnPrepared(base::DraftAttempt, std::vector<PreparedBlock>) override {}
   void OnDraftLost(base::DraftAttempt, DraftLoss, std::string) override { ++lost; }
   std::atomic<int> opened{0};
   std::atomic<int> blocks{0};

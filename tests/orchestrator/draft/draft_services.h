@@ -72,7 +72,7 @@ struct FakeService {
 struct Deaf final : DraftEvents {
   void OnDraftOpened(base::DraftAttempt, DraftLimits) override { ++opened; }
   void OnBlock(base::DraftAttempt, DraftReplyBlock) override {}
-  void OnPrepared(base::DraftAttempt, PreparedBlock) override {}
+  void OnPrepared(base::DraftAttempt, std::vector<PreparedBlock>) override {}
   void OnDraftLost(base::DraftAttempt, DraftLoss, std::string reason) override {
     ++lost;
     last_reason = std::move(reason);

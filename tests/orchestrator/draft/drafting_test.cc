@@ -95,7 +95,7 @@ class DraftingOverAPool : public ::testing::Test {
     void OnBlock(base::DraftAttempt attempt, DraftReplyBlock block) override {
       drafted = drafting->OnBlock(attempt, std::move(block));
     }
-    void OnPrepared(base::DraftAttempt attempt, PreparedBlock prepared) override {
+    void OnPrepared(base::DraftAttempt attempt, std::vector<PreparedBlock> prepared) override {
       drafting->OnPrepared(attempt, std::move(prepared));
     }
     void OnDraftLost(base::DraftAttempt attempt, DraftLoss loss, std::string) override {

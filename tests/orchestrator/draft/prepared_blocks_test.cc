@@ -55,9 +55,9 @@ TEST(PreparedBlocks, AreBounded) {
   PreparedBlocks blocks;
   blocks.Begin(kBase, 10);
   for (uint32_t token = 0; token < 3 * kMaxOutcomes; ++token) blocks.Add(For(0, token, token));
-  EXPECT_EQ(blocks.size(), kMaxOutcomes);
+  EXPECT_EQ(blocks.blocks().size(), kMaxOutcomes);
   blocks.Begin(base::BlockId{6}, 11);
-  EXPECT_EQ(blocks.size(), 0u);
+  EXPECT_EQ(blocks.blocks().size(), 0u);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void FakeTarget::Connect() {
   connected_ = true;
   base::Advance(incarnation);
   held_.Forget();
-  unanswered_ = 0;
+  unanswered_.reset();
   if (std::exchange(seeking_, false)) queue.push_back([this] { events->OnVerifyReady(); });
 }
 
@@ -61,7 +61,7 @@ SeekResult FakeTarget::Seek() {
   result.reason = reason_;
   result.target = {
       incarnation,      "fake",           model_id, "numerics", model_.info().vocabulary_size,
-      max_draft_tokens, /*max_length=*/0, pace,     max_nodes};
+      max_draft_tokens, /*max_length=*/0, pace,     max_nodes,  chains};
   return result;
 }
 
@@ -98,18 +98,20 @@ void FakeTarget::Close() {
   slot_retry_.reset();
   ++sequence_;
   held_.Forget();
-  unanswered_ = 0;
+  unanswered_.reset();
 }
 
 void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   if (!connected_ || for_incarnation != incarnation) return;
+  if (!step.chained.empty()) return Push(AnswerChained(step));
   ++steps;
   if (step.prefix.keep == 0) ++whole_prefixes;
-  EXPECT_EQ(unanswered_, 0) << "two unanswered Steps";
-  ++unanswered_;
-  sent_round_ = step.round;
+  EXPECT_FALSE(unanswered_.has_value()) << "two unanswered Steps";
+  unanswered_ = step.round;
   held_.draws_again = draws_again;
   VerifyReply reply = held_.Answer(step);
+  last_step_ = step;
+  last_reply_ = reply;
   if (step.block.depth() > max_draft_tokens ||
       (!step.block.is_chain() && step.block.size() > max_nodes)) {
     reply = {.round = step.round, .status = VerifyReply::Status::kInvalid};
@@ -121,6 +123,36 @@ void FakeTarget::Submit(base::Incarnation for_incarnation, VerifyStep step) {
   if (what == Do::kHold) held_replies_.push_back({incarnation, sequence_, std::move(reply)});
 }
 
+VerifyReply FakeTarget::AnswerChained(const VerifyStep& step) {
+  EXPECT_TRUE(chains);
+  EXPECT_EQ(step.after, last_step_.round);
+  EXPECT_GT(step.round, step.after);
+  ++chained_steps;
+  VerifyReply stale{.round = step.round, .status = VerifyReply::Status::kStale};
+  if (last_reply_.status != VerifyReply::Status::kOk || last_step_.more) return stale;
+  const CandidateTree& base = last_step_.block;
+  // With uniforms of 0 what is certain is accepted, and nothing is left to chance under these
+  // rules.
+  const acceptance::Decision decision = acceptance::Decide(
+      acceptance::Rule::kGreedy, last_reply_.entries, std::vector<double>(base.size()));
+  for (const ChainedBlock& chained : step.chained) {
+    EXPECT_LE(chained.block.size(), max_draft_tokens);
+    EXPECT_LE(chained.node, base.size());
+    if (chained.node != decision.accepted || chained.next_token != decision.next_token) continue;
+    std::vector<uint32_t> text = held_.tokens();
+    text.resize(text.size() - base.size() + decision.accepted);
+    last_step_ = {.round = step.round};
+    last_step_.prefix.keep = static_cast<uint32_t>(text.size());
+    text.push_back(decision.next_token);
+    last_step_.prefix.tokens = std::vector<uint32_t>{decision.next_token};
+    last_step_.prefix.hash = speculation::PrefixHash(text);
+    last_step_.block = chained.block;
+    ++chained_on;
+    return last_reply_ = held_.Answer(last_step_);
+  }
+  return stale;
+}
+
 void FakeTarget::ReleaseHeld() {
   for (Held& held : std::exchange(held_replies_, {})) Deliver(std::move(held));
 }
@@ -130,7 +162,9 @@ void FakeTarget::Deliver(Held held) {
     clock_.Advance(step_time);
     last_heard_ = clock_.Now();
     if (held.sequence != sequence_) return;
-    if (held.incarnation == incarnation && held.reply.round == sent_round_) unanswered_ = 0;
+    if (held.incarnation == incarnation && held.reply.round == unanswered_) {
+      unanswered_.reset();
+    }
     events->OnVerdict(held.incarnation, held.reply);
   });
 }
@@ -255,7 +289,7 @@ void FakeDraft::Prepare() {
   for (uint32_t node = 0; node <= base_.size(); ++node) {
     if (node > 0) context.push_back(base_.tokens[node - 1]);
     for (const sampling::RankedToken& rank : Ranks(context, 3)) {
-      if (prepared_.size() >= max_outcomes_) return;
+      if (prepared_.size() >= max_outcomes_) break;
       if (node < base_.size() && rank.token == base_.tokens[node]) continue;
       std::vector<uint32_t> after = context;
       after.push_back(rank.token);
@@ -263,12 +297,13 @@ void FakeDraft::Prepare() {
                              Chain(std::move(after), max_draft_tokens_)};
       prepared.block.id = base::Advance(last_block_);
       if (on_prepared && !on_prepared(prepared)) continue;
-      prepared_.push_back(prepared);
-      queue.push_back([this, attempt = open_.attempt, prepared = std::move(prepared)] {
-        events->OnPrepared(attempt, prepared);
-      });
+      prepared_.push_back(std::move(prepared));
     }
   }
+  if (prepared_.empty()) return;
+  queue.push_back([this, attempt = open_.attempt, prepared = prepared_] {
+    events->OnPrepared(attempt, prepared);
+  });
 }
 
 std::vector<sampling::RankedToken> FakeDraft::Ranks(const std::vector<uint32_t>& context,

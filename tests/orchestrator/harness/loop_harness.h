@@ -91,12 +91,15 @@ class FakeTarget final : public VerifySession {
   std::string model_id = "target-model";
   uint32_t max_draft_tokens = 16;  // a longer block is refused
   uint32_t max_nodes = 0;          // of a tree; 0: it takes chains alone
+  bool chains = false;             // it takes chained Steps
   bool draws_again = false;        // a fault (table_sequence.h)
   bool reconnects = true;          // after GiveUp
   bool others_wait = false;        // for a slot
 
   base::Incarnation incarnation{};
-  int steps = 0;
+  int steps = 0;           // but for chained ones
+  int chained_steps = 0;   // and of these:
+  int chained_on = 0;      // with which the text may go on
   int whole_prefixes = 0;  // Steps with keep = 0
   int closings = 0;
   std::vector<LeaveCause> left;
@@ -111,6 +114,7 @@ class FakeTarget final : public VerifySession {
     VerifyReply reply;
   };
   void Deliver(Held held);
+  VerifyReply AnswerChained(const VerifyStep& step);
 
   testing::FakeClock& clock_;
   testing::TableModel& model_;
@@ -120,10 +124,11 @@ class FakeTarget final : public VerifySession {
   std::optional<concurrency::Instant> slot_retry_;
   concurrency::Instant last_heard_;
 
-  TableSequence held_;  // the one sequence
-  int unanswered_ = 0;
+  TableSequence held_;                  // the one sequence
+  std::optional<uint64_t> unanswered_;  // the round of a Step that is not chained
+  VerifyStep last_step_;                // as it was answered, and how
+  VerifyReply last_reply_;
   uint64_t sequence_ = 1;  // another one after Close; what answers an older one reaches nobody
-  uint64_t sent_round_ = 0;
   std::vector<Held> held_replies_;
 };
 

@@ -34,6 +34,7 @@ class TableSequence {
   // All that is held, and what the rounds were.
   void Forget();
   bool open() const { return open_; }
+  const std::vector<uint32_t>& tokens() const { return held_; }  // draft tokens, too
 
   // A planted fault: a node of a tree draws again and again while none of its children fits.
   bool draws_again = false;

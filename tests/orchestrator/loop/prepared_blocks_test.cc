@@ -19,12 +19,13 @@ GenerationRequest PreparingRequest(double temperature, uint64_t seed, uint32_t p
 }
 
 struct Uses {
-  uint32_t hits, misses, late;
+  int hits, chained, misses, late;
 };
 Uses UsesOf(const LoopHarness& harness) {
   const uint32_t* rounds = harness.ending->counts.prepared_rounds;
-  return {rounds[static_cast<int>(PreparedUse::kHit)], rounds[static_cast<int>(PreparedUse::kMiss)],
-          rounds[static_cast<int>(PreparedUse::kLate)]};
+  const auto of = [&](PreparedUse use) { return static_cast<int>(rounds[static_cast<int>(use)]); };
+  return {of(PreparedUse::kHit), of(PreparedUse::kChained), of(PreparedUse::kMiss),
+          of(PreparedUse::kLate)};
 }
 
 class PreparedText : public ::testing::TestWithParam<double> {};
@@ -32,7 +33,7 @@ class PreparedText : public ::testing::TestWithParam<double> {};
 // The harness's draft checks the prefix that each Advance builds on, so what it is told after hits
 // is right, too.
 TEST_P(PreparedText, IsTheTargetsOwnAndNeedsFewerAdvances) {
-  uint32_t hits = 0, misses = 0;
+  int hits = 0, misses = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     LoopHarness harness(PreparingRequest(GetParam(), seed));
     harness.draft.prepares = true;
@@ -42,7 +43,7 @@ TEST_P(PreparedText, IsTheTargetsOwnAndNeedsFewerAdvances) {
     ASSERT_EQ(harness.output(), harness.PlainIds()) << "seed " << seed;
     const Uses uses = UsesOf(harness);
     EXPECT_EQ(uses.hits, harness.draft.taken);
-    EXPECT_EQ(uses.late, 0u);
+    EXPECT_EQ(uses.late, 0);
     // A round each, but for the first, which has no draft.
     EXPECT_EQ(harness.draft.advances + harness.draft.taken, harness.draft.submitted);
     hits += uses.hits;
@@ -98,6 +99,69 @@ TEST_P(PreparedText, IsTheTargetsOwnWhereDraftsBreak) {
   }
 }
 
+// Each round is sent once: as a Step, or in the chained one before it.
+TEST_P(PreparedText, IsTheTargetsOwnWhereTheTargetGoesOnByItself) {
+  int chained = 0, misses = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    LoopHarness harness(PreparingRequest(GetParam(), seed));
+    harness.draft.prepares = harness.target.chains = true;
+    harness.Start();
+    harness.Run();
+    ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+    ASSERT_EQ(harness.output(), harness.PlainIds()) << "seed " << seed;
+    const Uses uses = UsesOf(harness);
+    EXPECT_EQ(harness.target.whole_prefixes, 1) << "nothing was sent again";
+    EXPECT_EQ(harness.target.steps + uses.chained, static_cast<int>(harness.ending->counts.rounds));
+    EXPECT_EQ(uses.hits + uses.chained, harness.draft.taken);
+    EXPECT_EQ(uses.late, 0);
+    chained += uses.chained;
+    misses += uses.misses;
+  }
+  EXPECT_GT(chained, misses);
+}
+
+// Its ids and tokens are any, targets are lost, texts end early, and readers pause while the target
+// goes on.
+TEST_P(PreparedText, IsTheTargetsOwnWhateverHappensWhileTheTargetGoesOn) {
+  int chained = 0, on = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    GenerationRequest request = PreparingRequest(GetParam(), seed);
+    request.max_tokens = static_cast<uint32_t>(1 + seed);
+    HarnessOptions options;
+    options.loop.max_undelivered_tokens = 8;
+    options.loop.max_prefix_tokens = 4 + seed % 3;
+    LoopHarness harness(request, options);
+    harness.draft.prepares = harness.target.chains = true;
+    harness.reader.reads = seed % 3 > 0;
+    uint32_t count = 0;
+    harness.draft.on_prepared = [&](PreparedBlock& prepared) {
+      ++count;
+      if (seed % 4 == 1) prepared.block.id = base::BlockId{9};
+      if (count % 5 == 0) prepared.block.tokens = {7, 7, 9999};
+      return count % 7 != 0;
+    };
+    harness.target.on_step = [&](const VerifyStep&, VerifyReply&) {
+      if (seed % 4 != 2 || harness.target.steps % 29 != 8) return FakeTarget::Do::kAnswer;
+      harness.target.Disconnect();
+      harness.target.Connect();
+      return FakeTarget::Do::kDrop;
+    };
+    harness.Start();
+    for (int i = 0; i < 1000 && !harness.ending.has_value(); ++i) {
+      if (harness.DeliverOne()) continue;
+      harness.Read();
+      if (harness.draft.queue.empty() && harness.target.queue.empty()) harness.FireNextTimer();
+    }
+    ASSERT_TRUE(harness.ending.has_value()) << "seed " << seed;
+    ASSERT_TRUE(harness.ending->status.ok()) << harness.ending->status;
+    ASSERT_EQ(harness.output(), harness.PlainIds()) << "seed " << seed;
+    chained += UsesOf(harness).chained;
+    on += harness.target.chained_on;
+  }
+  EXPECT_GT(chained, 50);
+  EXPECT_GT(on, chained) << "some were overruled";
+}
+
 INSTANTIATE_TEST_SUITE_P(Temperatures, PreparedText, ::testing::Values(0.0, 0.7, 1.0),
                          [](const auto& test) {
                            return "t" + std::to_string(static_cast<int>(test.param * 10));
@@ -110,8 +174,8 @@ TEST(PreparedBlocks, ThatCameTooLateAreNotWaitedFor) {
   harness.Start();
   harness.Run();
   EXPECT_EQ(harness.output(), harness.PlainIds());
-  EXPECT_EQ(UsesOf(harness).hits, 0u);
-  EXPECT_GT(UsesOf(harness).late, 5u);
+  EXPECT_EQ(UsesOf(harness).hits, 0);
+  EXPECT_GT(UsesOf(harness).late, 5);
 }
 
 TEST(PreparedBlocks, AreNotAskedForWhereTheDraftCannotOrNobodyWantsThem) {
@@ -125,7 +189,7 @@ TEST(PreparedBlocks, AreNotAskedForWhereTheDraftCannotOrNobodyWantsThem) {
     harness.Start();
     harness.Run();
     EXPECT_EQ(harness.output(), harness.PlainIds());
-    EXPECT_EQ(UsesOf(harness).hits, 0u);
+    EXPECT_EQ(UsesOf(harness).hits, 0);
   }
 }
 

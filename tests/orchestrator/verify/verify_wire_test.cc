@@ -48,6 +48,22 @@ TEST(VerifyWire, AStepAsksForThePromptsOnlyWhereTheyAreWanted) {
   EXPECT_TRUE(ToWire(base::SequenceId{1}, step).prompt_logprobs());
 }
 
+TEST(VerifyWire, AChainedStepHasItsBlocksAndNothingElse) {
+  VerifyStep step{.round = 5, .after = 4};
+  step.chained = {{2, 7, {.id = base::BlockId{9}, .tokens = {1, 3}}}};
+  const internal::v1::Step wire = ToWire(base::SequenceId{1}, step);
+  internal::v1::Step expected;
+  expected.set_sequence(1);
+  expected.set_round(5);
+  expected.set_after(4);
+  internal::v1::PreparedBlock& block = *expected.add_prepared();
+  block.set_node(2);
+  block.set_next_token(7);
+  block.add_candidates(1);
+  block.add_candidates(3);
+  EXPECT_EQ(wire.SerializeAsString(), expected.SerializeAsString());
+}
+
 TEST(VerifyWire, LogProbabilitiesComeWithTheirEntries) {
   internal::v1::Verdict verdict;
   verdict.set_status(internal::v1::STATUS_OK);

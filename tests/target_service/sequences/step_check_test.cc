@@ -29,7 +29,7 @@ TEST(StepCheck, NamesTheField) {
                           .rules = {acceptance::Rule::kSpeculative, acceptance::Rule::kCoupled},
                           .max_nodes = 6};
   const std::vector<Case> cases = {
-      {"assumes", [](internal::v1::Step& step) { step.mutable_assumes(); }},
+      {"after", [](internal::v1::Step& step) { step.set_after(1); }},
       {"parents", [](internal::v1::Step& step) { step.add_parents(0); }},
       // Trees: one that is well formed, and what is wrong with others.
       {"candidates",
@@ -118,6 +118,59 @@ TEST(StepCheck, NamesTheField) {
     EXPECT_EQ(refusal.status, internal::v1::STATUS_INVALID);
     EXPECT_EQ(refusal.problem.field(), cases[i].field) << refusal.problem.message();
     EXPECT_FALSE(refusal.problem.message().empty());
+  }
+}
+
+TEST(StepCheck, NamesTheFieldOfAChainedStep) {
+  const StepLimits limits{.max_draft_tokens = 4,
+                          .vocabulary_size = 8,
+                          .context_length = 32,
+                          .rules = {acceptance::Rule::kCoupled}};
+  const auto prepared = [](internal::v1::Step& step) { return step.mutable_prepared(1); };
+  const std::vector<Case> cases = {
+      {"options", [](internal::v1::Step& step) { step.mutable_options(); }},
+      {"prefix", [](internal::v1::Step& step) { step.mutable_prefix(); }},
+      {"more", [](internal::v1::Step& step) { step.set_more(true); }},
+      {"block_id", [](internal::v1::Step& step) { step.mutable_block_id(); }},
+      {"candidates", [](internal::v1::Step& step) { step.add_candidates(1); }},
+      {"parents", [](internal::v1::Step& step) { step.add_parents(0); }},
+      {"q", [](internal::v1::Step& step) { step.add_q(); }},
+      {"prompt_logprobs", [](internal::v1::Step& step) { step.set_prompt_logprobs(true); }},
+      {"trace.value", [](internal::v1::Step& step) { step.mutable_trace()->set_value("short"); }},
+      {"after", [](internal::v1::Step& step) { step.set_after(2); }},
+      {"prepared",
+       [](internal::v1::Step& step) {
+         for (uint32_t i = 0; i < 15; ++i) *step.add_prepared() = step.prepared(0);
+       }},
+      {"prepared[1]", [&](internal::v1::Step& step) { *prepared(step) = step.prepared(0); }},
+      {"prepared[1].node", [&](internal::v1::Step& step) { prepared(step)->set_node(5); }},
+      {"prepared[1].next_token",
+       [&](internal::v1::Step& step) { prepared(step)->set_next_token(8); }},
+      {"prepared[1].candidates",
+       [&](internal::v1::Step& step) { prepared(step)->clear_candidates(); }},
+      {"prepared[1].candidates",
+       [&](internal::v1::Step& step) {
+         for (int i = 0; i < 4; ++i) prepared(step)->add_candidates(1);
+       }},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    internal::v1::Step step;
+    step.set_sequence(1);
+    step.set_round(2);
+    step.set_after(1);
+    for (uint32_t token : {3, 4}) {
+      internal::v1::PreparedBlock& block = *step.add_prepared();
+      block.set_node(1);
+      block.set_next_token(token);
+      block.add_candidates(99);
+    }
+    ASSERT_TRUE(std::holds_alternative<CheckedStep>(CheckStep(step, limits)));
+    cases[i].spoil(step);
+    auto result = CheckStep(step, limits);
+    ASSERT_TRUE(std::holds_alternative<messages::Refusal>(result)) << "case " << i;
+    const messages::Refusal& refusal = std::get<messages::Refusal>(result);
+    EXPECT_EQ(refusal.status, internal::v1::STATUS_INVALID);
+    EXPECT_EQ(refusal.problem.field(), cases[i].field) << refusal.problem.message();
   }
 }
 
