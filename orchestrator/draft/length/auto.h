@@ -22,7 +22,9 @@ class AutoLength final : public LengthPolicy {
   LengthChoice Next(const LengthInputs& inputs) override {
     LengthInputs known = inputs;
     // Ours alone, where the target says nothing of them.
-    if (known.decoding.sequences == 0) known.decoding.sequences = common_.sequences();
+    const uint32_t own = common_.sequences();
+    if (known.decoding.sequences == 0) known.decoding.sequences = own;
+    known.alone_at_target = 4 * known.decoding.sequences <= 5 * own;
     return group_->Next(known, sequence_);
   }
   void Observe(const RoundRecord& round) override { group_->Observe(round, sequence_); }

@@ -58,8 +58,7 @@ bool LengthGroup::Offered(uint32_t shape, const LengthInputs& inputs) const {
 }
 
 // What was measured at lengths whose rounds are of the same kind tells of each other. Plain
-// decoding has none: where its rounds take longer than the model says, it is preferred a little too
-// much, and nothing is lost to it.
+// decoding has none: PlainCheck measures it.
 double LengthGroup::CorrectionOf(uint32_t shape) const {
   if (shape == 0) return 0;
   constexpr double kPrior = 0.3;  // of no correction; 1: kLengthMemory rounds
@@ -140,7 +139,10 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
     if (rates[shape] > rates[best]) best = shape;
     if (shape == kMaxDraftTokens) chain_ = std::max(best, 1u);
   }
+  const double drafting = *std::max_element(rates.begin() + 1, rates.end());
   best = NearestToAll(best, rates, parts);
+  const uint32_t sequences = std::min(inputs.decoding.sequences, kDecideAtLeast);
+  if (inputs.alone_at_target && plain_check_.Overrules(drafting, rates[0], sequences)) best = 0;
   const bool stays = best_ == best;
   best_ = best;
   if (best == 0) {
@@ -176,8 +178,9 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
     inputs.max_nodes = max_nodes_;
     inputs.ends_by_confidence = draft_ends_by_confidence_;
   }
-  if (!best_.has_value() ||
-      ++rounds_ >= std::clamp(inputs.decoding.sequences, kDecideEvery, kDecideAtLeast)) {
+  const bool plainly = plain_check_.Runs();
+  if (!best_.has_value() || (!plainly && ++rounds_ >= std::clamp(inputs.decoding.sequences,
+                                                                 kDecideEvery, kDecideAtLeast))) {
     rounds_ = 0;
     Decide(inputs);
   }
@@ -190,7 +193,7 @@ LengthChoice LengthGroup::Next(LengthInputs inputs, Sequence& sequence) {
   if (*best_ > 0) sequence.probe_rounds = 0;
   const bool probes = sequence.probe_rounds > 0;
   if (probes) --sequence.probe_rounds;
-  const uint32_t chosen = probes ? sequence.probe_shape : *best_;
+  const uint32_t chosen = plainly ? 0 : probes ? sequence.probe_shape : *best_;
   sequence.rounds = chosen == sequence.shape ? sequence.rounds + 1 : 1;
   sequence.shape = chosen;
   const DraftShape shape = ShapeOf(chosen);
@@ -254,10 +257,13 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   // short is of another, and of one that waited for prompts the rest says little.
   if (sequence.rounds <= 2 || round.asked_tokens != round.choice->tokens) return;
   if (!asked && round.prepared_tokens != round.choice->tokens) return;
+  if (round.prefill > 0.1 * (round.decided - round.began)) return;
+  if (sequence.shape == 0) {
+    plain_check_.Observe(sequence.rounds, absl::ToDoubleSeconds(round.without_prefill()));
+  }
   // The model is of all that do the same: while others draft less, a round of ours is faster than
   // it says.
   if (!shared_[sequence.shape]) return;
-  if (round.prefill > 0.1 * (round.decided - round.began)) return;
   const double model = times_[sequence.shape].time;
   const double seconds = absl::ToDoubleSeconds(round.without_prefill());
   if (model <= 0 || seconds <= 0) return;

@@ -13,6 +13,8 @@
 // Where a draft may prepare blocks, a chain has them prepared for as many outcomes as pay
 // (preparing_estimate.h).
 //
+// Where drafting wins by little, plain decoding is measured beside it now and then (plain_check.h).
+//
 // While plain decoding is the best, a few rounds of one sequence draft now and then, ever more
 // rarely: a draft or a text may have changed. The model says what they cost.
 //
@@ -25,6 +27,7 @@
 
 #include "common/concurrency/mutex.h"
 #include "orchestrator/draft/length/acceptance_estimate.h"
+#include "orchestrator/draft/length/plain_check.h"
 #include "orchestrator/draft/length/policy.h"
 #include "orchestrator/draft/length/preparing_estimate.h"
 #include "orchestrator/draft/length/round_model.h"
@@ -114,6 +117,7 @@ class LengthGroup {
   bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;
 
   PreparingEstimate preparing_ TANDEM_GUARDED_BY(mutex_);
+  PlainCheck plain_check_ TANDEM_GUARDED_BY(mutex_);
   std::array<Correction, kShapes> corrections_ TANDEM_GUARDED_BY(mutex_){};
   // Of the last decision.
   std::array<RoundTime, kShapes> times_ TANDEM_GUARDED_BY(mutex_){};

@@ -81,6 +81,7 @@ std::vector<GridCell> LengthGrid(uint32_t streams) {
 
 MakeLength Auto(const SimulatedSetting& setting) {
   auto orchestrators = std::make_shared<std::vector<CommonLength>>(setting.streams);
+  for (uint32_t i = 0; i < setting.sequences; ++i) (*orchestrators)[i % setting.streams].Began();
   return [orchestrators](uint32_t stream) -> std::unique_ptr<LengthPolicy> {
     CommonLength& common = (*orchestrators)[stream];
     return std::make_unique<AutoLength>(common, common.Group("", acceptance::Rule::kGreedy));

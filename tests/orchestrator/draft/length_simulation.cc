@@ -122,7 +122,8 @@ class Simulation {
     sequence.drafting = 0;
     if (!std::exchange(sequence.first, false)) {
       const auto pass_time = [this](uint32_t rows) {
-        return absl::Seconds(PassSeconds(setting_, rows));
+        return setting_.contention > 0 ? curve_.Estimate(static_cast<int>(rows))
+                                       : absl::Seconds(PassSeconds(setting_, rows));
       };
       const LengthChoice choice =
           sequence.policy->Next({.pass_time = pass_time, .decoding = Decoding()});
@@ -145,7 +146,7 @@ class Simulation {
   // All that wait are drafted together; each has its block when its own length is done.
   void Draft() {
     if (drafting_ || at_draft_.empty() || (setting_.shared_cores && passing_)) return;
-    drafting_ = true;
+    drafting_ = drafted_ = true;
     const std::vector<size_t> batch = std::exchange(at_draft_, {});
     const double step = setting_.draft_token *
                         PassSeconds(setting_, static_cast<double>(batch.size())) /
@@ -204,7 +205,9 @@ class Simulation {
       prompts += std::exchange(sequences_[i].prompt, 0);
     }
     const uint32_t rows = rounds + prompts;
-    const double took = Jittered(Slowness() * PassSeconds(setting_, rows));
+    const bool contended = std::exchange(drafted_, false);
+    const double took = Jittered(Slowness() * PassSeconds(setting_, rows) *
+                                 (1 + (contended ? setting_.contention : 0)));
     pass_began_ = now_;
     prefill_share_ = 1 - PassSeconds(setting_, rounds) / PassSeconds(setting_, rows);
     At(now_ + took, [this, batch, rows, took] { PassEnded(batch, rows, took); });
@@ -218,6 +221,7 @@ class Simulation {
   void PassEnded(const std::vector<size_t>& batch, uint32_t rows, double took) {
     prefill_ = Prefill();
     passing_ = false;
+    if (setting_.contention > 0) curve_.Observe(static_cast<int>(rows), absl::Seconds(took));
     back_within_ = kGather * took;
     until_ = now_ + back_within_;
     expected_ = 0;
@@ -273,7 +277,7 @@ class Simulation {
   uint64_t next_event_ = 0;
   double now_ = 0;
   std::vector<size_t> at_draft_, waiting_;
-  bool drafting_ = false, passing_ = false;
+  bool drafting_ = false, passing_ = false, drafted_ = false;
   double pass_began_ = 0, prefill_ = 0, prefill_share_ = 0;  // of the pass: a share of its time
   double back_within_ = 0, until_ = 0;
   size_t expected_ = 0;

@@ -26,9 +26,12 @@ struct SimulatedSetting {
   uint32_t sequences = 1;
   uint32_t streams = 1;       // orchestrators that share the sequences; at most as many
   bool shared_cores = false;  // draft and target alternate
-  uint32_t prompt = 0;        // rows of a sequence's first pass; above 0 all texts are as long
-  double noise = 0;           // standard deviation of the logarithm of the machine's speed
-  double noise_lasts = 0.1;   // seconds until the speed is another one, on average
+  // What a pass takes longer, as a share, if the draft has computed since the last one. Above 0 the
+  // policies see a curve of measured passes instead of the setting's own.
+  double contention = 0;
+  uint32_t prompt = 0;       // rows of a sequence's first pass; above 0 all texts are as long
+  double noise = 0;          // standard deviation of the logarithm of the machine's speed
+  double noise_lasts = 0.1;  // seconds until the speed is another one, on average
 };
 
 // A new policy of a sequence of this orchestrator (0 to streams - 1) that begins; and of one that
