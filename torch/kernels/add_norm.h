@@ -169,8 +169,10 @@ TANDEM_HOST_DEVICE void ReadSum(const Block& block, AddNormShared& shared,
     NormNumbers<Element> added;
   };
   float* x = a.residual + row + first;
-  const auto* added = static_cast<const typename Element::Word*>(a.added) + row + first;
-  const float* weight = a.added_weight + first;
+  const auto* added = static_cast<const typename Element::Word*>(a.added);
+  const float* weight = a.added_weight;
+  if constexpr (kAdded != Added::kNothing) added += row + first;
+  if constexpr (kAdded == Added::kNormed) weight += first;
   const float scale = Traits::kFault == NormRopeFault::kScaleForgotten ? 1 : a.added_scale;
   const auto sum = [&](float of_x, float more, float of_weight) {
     if constexpr (kAdded == Added::kNormed) {

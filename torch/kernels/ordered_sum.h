@@ -100,11 +100,11 @@ struct InRow {
   const Number* numbers;
   Function of;
 
+  TANDEM_HOST_DEVICE_INLINE InRow(const Number* in, Function function)
+      : numbers(in), of(function) {}
   TANDEM_HOST_DEVICE_INLINE Number Load(uint32_t i) const { return numbers[i]; }
   TANDEM_HOST_DEVICE_INLINE double operator()(uint32_t i) const { return of(Load(i)); }
 };
-template <typename Number, typename Function>
-InRow(const Number*, Function) -> InRow<Number, Function>;
 template <typename Values>
 inline constexpr bool kDoublesInRow = false;
 template <typename Function>
