@@ -86,7 +86,7 @@ TEST(RefusalTest, ADrafterThatNoConnectedDraftOffersIsNamed) {
   EXPECT_EQ(reply.status.code(), absl::StatusCode::kInvalidArgument) << reply.status;
   EXPECT_THAT(std::string(reply.status.message()), HasSubstr("speculation.drafter is \"oracle\""));
   EXPECT_THAT(std::string(reply.status.message()),
-              HasSubstr("model, cascade, prompt-lookup, random"));
+              HasSubstr("model, cascade, lookup-first, prompt-lookup, random"));
   for (const char* offered : {"", "model", "prompt-lookup", "random"}) {
     request.mutable_speculation()->set_drafter(offered);
     EXPECT_TRUE(Send(cluster.channel(), request).status.ok()) << offered;
