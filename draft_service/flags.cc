@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/flags/nearest_name.h"
+#include "draft_service/drafters/lookup_first.h"
 
 namespace tandem::draft_service {
 
@@ -67,6 +68,7 @@ absl::Status Flags::Validate() const {
   if (with_model()) {
     checked.drafters.push_back({model.name, {}});
     checked.drafters.push_back({CascadeOptions::kName, {}});
+    checked.drafters.push_back({kLookupFirst, {}});
   }
   for (std::string& name : text.Names()) checked.drafters.push_back({std::move(name), {}});
   std::vector<std::string> names;

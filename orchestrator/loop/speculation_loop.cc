@@ -61,9 +61,11 @@ void SpeculationLoop::EndDrafting(std::optional<Drafted> drafted) {
 void SpeculationLoop::Verify(Drafted drafted, concurrency::Instant now) {
   state_ = State::kVerifying;
   stage_began_ = now;
-  if (const CandidateTree* chained = verification_.Chained(drafted.block.id)) {
-    drafted.block = *chained;
-    round_.prepared = PreparedUse::kChained;
+  if (round_.prepared == PreparedUse::kHit) {  // of this draft: ids begin anew with another one
+    if (const CandidateTree* chained = verification_.Chained(drafted.block.id)) {
+      drafted.block = *chained;
+      round_.prepared = PreparedUse::kChained;
+    }
   }
   round_.cause = drafted.cause;
   parts_.observer->OnDrafted(now, static_cast<uint32_t>(drafted.block.tokens.size()),
@@ -347,7 +349,9 @@ void SpeculationLoop::OnPrepared(base::DraftAttempt attempt, std::vector<Prepare
   if (state_ == State::kEnded) return;
   CpuTime cpu(*this);
   drafting_.OnPrepared(attempt, std::move(prepared));
-  if (state_ == State::kVerifying) verification_.Chain(drafting_.prepared());
+  if (state_ == State::kVerifying && request_->prepare > 0) {
+    verification_.Chain(drafting_.prepared());
+  }
 }
 
 void SpeculationLoop::OnDraftLost(base::DraftAttempt attempt, DraftLoss loss,

@@ -72,16 +72,18 @@ void StepExchange::BeginRound(CandidateTree block) {
 
 // Numbers below the next round's stay free for the pieces of its replay, whatever comes true.
 void StepExchange::Chain(absl::Span<const PreparedBlock> blocks) {
-  if (!waiting_ || !target_->chains || chained_.has_value() || sent_end_ < committed_.size())
-    return;
+  const bool may = waiting_ && target_->chains && block_.is_chain() && !chained_.has_value();
+  if (!may || sent_end_ < committed_.size()) return;
   ChainedStep chained;
   for (const PreparedBlock& prepared : blocks) {
     if (prepared.base != block_.id || prepared.node > block_.size()) continue;
+    if (prepared.next_token >= target_->vocabulary_size) continue;
     const uint32_t committed = committed_.size() + prepared.node + 1;
     if (committed + 1 >= request_->max_length()) continue;
     CandidateTree block = prepared.block;
     block.Truncate(std::min({static_cast<uint32_t>(block.size()), target_->max_draft_tokens,
                              request_->max_length() - committed - 1}));
+    if (block.empty()) continue;
     chained.blocks.push_back({prepared.node, prepared.next_token, std::move(block)});
   }
   if (chained.blocks.empty()) return;

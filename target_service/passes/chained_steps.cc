@@ -77,7 +77,10 @@ void ChainedSteps::Decide(Work& work) {
   work.step.prefix = sequence->held.Extended(standing, outcome.next_token);
   work.step.block = std::move(chosen->block);
   prepared.clear();
-  work.arrived = std::max(work.arrived, sequence->answered_at);
+  if (sequence->answered_at > work.arrived) {
+    work.step.remaining -= sequence->answered_at - work.arrived;  // it counts from its arrival
+    work.arrived = sequence->answered_at;
+  }
   work.prefill = absl::ZeroDuration();
   auto plan = table_.Begin(work.stream, work.step, /*draining=*/false, clock_.Now());
   if (auto* refusal = std::get_if<messages::Refusal>(&plan)) {

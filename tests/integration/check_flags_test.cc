@@ -171,15 +171,16 @@ TEST(CheckFlagsTest, WhatOneServiceRefuses) {
   ExpectTaken(Draft(), {"--tokenizer=t"});
   ExpectRefused(Draft(), {"--proposal=wild"}, {"--proposal=wild: must be one of sampled, greedy"});
   ExpectRefused(Draft(), {"--drafter=best"},
-                {"--drafter=best: must be one of model, cascade, prompt-lookup"});
+                {"--drafter=best: must be one of model, cascade, lookup-first, prompt-lookup"});
   ExpectRefused(Draft(), {"--model=", "--tokenizer=t", "--drafter=model"},
                 {"--drafter=model: must be one of prompt-lookup"});
   ExpectRefused(Draft(), {"--drafter=random"},
-                {"--drafter=random: must be one of model, cascade, prompt-lookup"});
+                {"--drafter=random: must be one of model, cascade, lookup-first, prompt-lookup"});
+  ExpectTaken(Draft(), {"--drafter=lookup-first"});
   ExpectTaken(Draft(), {"--model=", "--tokenizer=t", "--drafter=prompt-lookup"});
   ExpectRefused(
       Draft(), {"--drafter=corpus-bigram"},
-      {"--drafter=corpus-bigram: must be one of model, cascade, prompt-lookup, context-ngram"});
+      {"--drafter=corpus-bigram: must be one of model, cascade, lookup-first, prompt-lookup"});
   ExpectTaken(Draft(), {"--ngram-corpus=c", "--drafter=corpus-bigram"});
   ExpectRefused(Orchestrator(), {"--target="}, {"--target=HOST:PORT[,HOST:PORT...] is required"});
   ExpectRefused(Orchestrator(), {"--target=a:1,a:1"}, {"--target: 'a:1' is in the list twice"});
