@@ -16,6 +16,7 @@
 #include "model/offload.h"
 #include "model/packed_linear.h"
 #include "tests/model/support.h"
+#include "tests/support/address_sanitizer.h"
 #include "tests/support/paths.h"
 
 namespace tandem::model::testing {
@@ -75,6 +76,8 @@ TEST_P(MemoryNeedTest, IsWhatTheLoaderTakes) {
     ExpectAbout(need[0].bytes, report.weight_bytes, /*slack=*/0);
     EXPECT_EQ(need[1].name, "cache");
     EXPECT_EQ(need[1].bytes, report.cache_bytes);
+    // AddressSanitizer gives back what earlier tests of this process freed, whenever it likes.
+    if (tandem::testing::kAddressSanitizer) continue;
     // Buffers are whole huge pages, and the heap grows a little.
     ExpectAbout(need[0].bytes + need[1].bytes + need[2].bytes, taken, int64_t{8} << 20);
   }
