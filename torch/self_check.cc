@@ -25,7 +25,12 @@ using Rows = std::vector<std::vector<float>>;
 
 constexpr int kTextLength = 40;
 constexpr int kCompanions = 5;
-constexpr size_t kLongRows = 6;  // of the long text that are compared
+// Lengths of the passes that a text of kTextLength tokens is read in: of one row at its beginning,
+// in its middle and at its end, and of a remainder behind whole vectors.
+constexpr size_t kCuts[] = {1, 1, 3, 7, 17, 1, 3, 1, 5, 1};
+constexpr size_t kLongCuts[] = {1, 1, 1, 3};  // of the end of the long text
+constexpr size_t kLongRows = 6;               // of the long text that are compared
+constexpr size_t kRepeated = 8;               // rows of the pass that comes again
 constexpr int kShortPass = 17;
 constexpr int kMostRows = 1024;
 
@@ -44,38 +49,40 @@ absl::StatusOr<Rows> Computed(LanguageModel& model, absl::Span<const ForwardPart
   return rows;
 }
 
-// All rows of one text, in passes of at most `chunk` tokens.
-absl::StatusOr<Rows> Read(LanguageModel& model, absl::Span<const uint32_t> text, size_t chunk) {
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Cache> cache,
-                          model.NewCache(static_cast<int>(text.size())));
+// Lets the cache hold `length` tokens of a text. What is missing comes from passes that any device
+// takes, and gets no logits.
+absl::Status HoldBeginning(LanguageModel& model, Cache& cache, absl::Span<const uint32_t> text,
+                           size_t length) {
+  constexpr size_t kChunk = 64;
+  const size_t chunk = std::min(kChunk, static_cast<size_t>(model.max_rows()));
+  cache.Truncate(std::min(cache.length(), static_cast<int>(length)));
+  while (static_cast<size_t>(cache.length()) < length) {
+    const auto at = static_cast<size_t>(cache.length());
+    const absl::Span<const uint32_t> some = text.subspan(at, std::min(chunk, length - at));
+    const ForwardPart part{&cache, some, static_cast<int>(some.size())};
+    TANDEM_RETURN_IF_ERROR(model.Forward({part}).status());
+  }
+  return absl::OkStatus();
+}
+
+// The rows of a text behind what the cache holds of it, in passes of these lengths.
+absl::StatusOr<Rows> ReadOn(LanguageModel& model, Cache& cache, absl::Span<const uint32_t> text,
+                            absl::Span<const size_t> cuts) {
   Rows rows;
-  for (size_t at = 0; at < text.size(); at += chunk) {
-    const ForwardPart part{cache.get(), text.subspan(at, chunk), 0};
-    TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {part}));
+  for (const size_t cut : cuts) {
+    const auto at = static_cast<size_t>(cache.length());
+    TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {{&cache, text.subspan(at, cut), 0}}));
     for (std::vector<float>& row : some) rows.push_back(std::move(row));
   }
   return rows;
 }
 
-// The last rows of a long text, in passes of `cut` tokens. Those before them are of passes that any
-// device takes.
-absl::StatusOr<Rows> ReadEnd(LanguageModel& model, absl::Span<const uint32_t> text, size_t cut) {
-  constexpr size_t kChunk = 64;
+// All rows of a text.
+absl::StatusOr<Rows> Read(LanguageModel& model, absl::Span<const uint32_t> text,
+                          absl::Span<const size_t> cuts) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Cache> cache,
                           model.NewCache(static_cast<int>(text.size())));
-  const size_t before = text.size() - std::min(text.size(), kLongRows);
-  const size_t chunk = std::min(kChunk, static_cast<size_t>(model.max_rows()));
-  for (size_t at = 0; at < before; at += chunk) {
-    const absl::Span<const uint32_t> some = text.subspan(at, std::min(chunk, before - at));
-    const ForwardPart part{cache.get(), some, static_cast<int>(some.size())};
-    TANDEM_RETURN_IF_ERROR(model.Forward({part}).status());
-  }
-  Rows rows;
-  for (size_t at = before; at < text.size(); at += cut) {
-    TANDEM_ASSIGN_OR_RETURN(Rows some, Computed(model, {{cache.get(), text.subspan(at, cut), 0}}));
-    for (std::vector<float>& row : some) rows.push_back(std::move(row));
-  }
-  return rows;
+  return ReadOn(model, *cache, text, cuts);
 }
 
 absl::Status SameBits(absl::Span<const std::vector<float>> rows,
@@ -191,7 +198,8 @@ absl::Status SameTiles(LanguageModel& device, LanguageModel& other, uint32_t voc
   }
 }
 
-// Texts of one device, and their rows when each was read alone.
+// Texts of one device, and their rows when each was read alone. What several checks compare with is
+// computed once.
 class Checker {
  public:
   Checker(LanguageModel& device, LanguageModel& reference, double tolerance, const CheckSize& size)
@@ -202,9 +210,15 @@ class Checker {
   }
 
   absl::Status Parity() {
-    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], 7));
-    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(reference_, texts_[0], 7));
-    return Near(rows, wanted, tolerance_);
+    TANDEM_ASSIGN_OR_RETURN(read_, Read(device_, texts_[0], kCuts));
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(reference_, texts_[0], {texts_[0].size()}));
+    return Near(read_, wanted, tolerance_);
+  }
+
+  // After Parity.
+  absl::Status Cuts() {
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], {texts_[0].size()}));
+    return SameBits(rows, read_);
   }
 
   absl::Status Long() {
@@ -212,30 +226,29 @@ class Checker {
         std::min({static_cast<size_t>(size_.long_text), size_t{device_.info().context_length},
                   size_t{reference_.info().context_length}});
     const auto text = RandomText(random_, static_cast<int>(length), Vocabulary());
-    TANDEM_ASSIGN_OR_RETURN(const Rows rows, ReadEnd(device_, text, kLongRows));
-    TANDEM_ASSIGN_OR_RETURN(const Rows reference, ReadEnd(reference_, text, kLongRows));
+    const auto end_of = [&](LanguageModel& model, Cache& cache, absl::Span<const size_t> cuts) {
+      const absl::Status held = HoldBeginning(model, cache, text, length - kLongRows);
+      return held.ok() ? ReadOn(model, cache, text, cuts) : held;
+    };
+    TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(static_cast<int>(length)));
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, end_of(device_, *cache, {kLongRows}));
+    TANDEM_ASSIGN_OR_RETURN(const auto wanted, reference_.NewCache(static_cast<int>(length)));
+    TANDEM_ASSIGN_OR_RETURN(const Rows reference, end_of(reference_, *wanted, {kLongRows}));
     TANDEM_RETURN_IF_ERROR(Near(rows, reference, tolerance_));
-    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, ReadEnd(device_, text, 1));
-    return SameBits(rows, wanted);
-  }
-
-  absl::Status Cuts() {
-    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(device_, texts_[0], 1));
-    for (const size_t chunk : {size_t{3}, size_t{17}, texts_[0].size()}) {
-      TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device_, texts_[0], chunk));
-      TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
-    }
-    return absl::OkStatus();
+    TANDEM_ASSIGN_OR_RETURN(const Rows cut, end_of(device_, *cache, kLongCuts));
+    return SameBits(cut, rows);
   }
 
   absl::Status Company() {
-    TANDEM_ASSIGN_OR_RETURN(const Rows together, Together({0, 1, 2, 3, 4}));
-    return SameAsAlone(together, {0, 1, 2, 3, 4});
+    TANDEM_RETURN_IF_ERROR(ReadAlone());
+    return SameAsAlone({0, 1, 2, 3, 4});
   }
 
+  // After Company, whose caches it gives back.
   absl::Status Order() {
-    TANDEM_ASSIGN_OR_RETURN(const Rows together, Together({3, 1, 4, 0, 2}));
-    return SameAsAlone(together, {3, 1, 4, 0, 2});
+    const absl::Status same = SameAsAlone({3, 1, 4, 0, 2});
+    for (std::unique_ptr<Cache>& cache : caches_) cache.reset();
+    return same;
   }
 
   // Thrice, because a device may take another way after the first time.
@@ -243,42 +256,44 @@ class Checker {
     TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
     const absl::Span<const uint32_t> text(texts_[0]);
     const absl::Span<const uint32_t> other(texts_[1]);
-    Rows wanted;
-    for (int time = 0; time < 3; ++time) {
+    const auto beginning = [&](absl::Span<const uint32_t> of) {
       cache->Truncate(0);
-      TANDEM_ASSIGN_OR_RETURN(const Rows rows,
-                              Computed(device_, {{cache.get(), text.first(8), 0}}));
-      if (time == 0) wanted = rows;
-      TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
+      return ReadOn(device_, *cache, of, {kRepeated});
+    };
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, beginning(text));
+    for (int time = 1; time < 3; ++time) {
       // Something else of the same shape: what it leaves behind must not show.
-      cache->Truncate(0);
-      TANDEM_ASSIGN_OR_RETURN(const Rows others,
-                              Computed(device_, {{cache.get(), other.first(8), 0}}));
+      TANDEM_ASSIGN_OR_RETURN(const Rows others, beginning(other));
       if (SameBits(others, wanted).ok()) {
         return absl::DataLossError("another text of the same length has the same logits");
       }
+      TANDEM_ASSIGN_OR_RETURN(const Rows rows, beginning(text));
+      TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
     }
     return absl::OkStatus();
   }
 
   absl::Status Tiles() { return SameTiles(device_, device_, Vocabulary(), size_.tile, kShortPass); }
 
+  // The paths to the leaves have all nodes.
   absl::Status Trees() {
     const std::vector<int> parents = {-1, 0, 0, 2, -1, 4, 2, 6};
     const absl::Span<const uint32_t> text = absl::MakeConstSpan(texts_[0]).first(10);
     const absl::Span<const uint32_t> nodes = absl::MakeConstSpan(texts_[1]).first(parents.size());
     TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
-    TANDEM_RETURN_IF_ERROR(device_.Forward({{cache.get(), text, 10}}).status());
+    TANDEM_RETURN_IF_ERROR(HoldBeginning(device_, *cache, text, text.size()));
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, Computed(device_, {{cache.get(), nodes, 0, parents}}));
-    Rows wanted;
-    for (int row = 0; row < static_cast<int>(parents.size()); ++row) {
-      std::vector<uint32_t> path;
-      for (int at = row; at >= 0; at = parents[static_cast<size_t>(at)]) {
-        path.insert(path.begin(), nodes[static_cast<size_t>(at)]);
+    Rows wanted(parents.size());
+    for (const int leaf : {1, 3, 5, 7}) {
+      std::vector<size_t> path;
+      for (int at = leaf; at >= 0; at = parents[static_cast<size_t>(at)]) {
+        path.insert(path.begin(), static_cast<size_t>(at));
       }
-      path.insert(path.begin(), text.begin(), text.end());
-      TANDEM_ASSIGN_OR_RETURN(const Rows chain, Read(device_, path, 6));
-      wanted.push_back(chain.back());
+      std::vector<uint32_t> chain(text.begin(), text.end());
+      for (const size_t node : path) chain.push_back(nodes[node]);
+      cache->Truncate(static_cast<int>(text.size()));
+      TANDEM_ASSIGN_OR_RETURN(const Rows some, ReadOn(device_, *cache, chain, {path.size()}));
+      for (size_t i = 0; i < path.size(); ++i) wanted[path[i]] = some[i];
     }
     return SameBits(rows, wanted);
   }
@@ -289,47 +304,32 @@ class Checker {
   }
 
   // The last `RowsOf` tokens of these texts in one pass; what is before them was read alone.
-  static int RowsOf(int text) { return 1 + 2 * text; }
+  static size_t RowsOf(int text) { return 1 + 2 * static_cast<size_t>(text); }
 
-  absl::StatusOr<Rows> Together(absl::Span<const int> order) {
-    std::vector<std::unique_ptr<Cache>> caches;
+  // Each text alone. Its cache stays, for passes of several.
+  absl::Status ReadAlone() {
+    for (size_t i = 0; i < kCompanions; ++i) {
+      const size_t rows = RowsOf(static_cast<int>(i));
+      TANDEM_ASSIGN_OR_RETURN(caches_[i], device_.NewCache(kTextLength));
+      TANDEM_RETURN_IF_ERROR(
+          HoldBeginning(device_, *caches_[i], texts_[i], texts_[i].size() - rows));
+      TANDEM_ASSIGN_OR_RETURN(alone_[i], ReadOn(device_, *caches_[i], texts_[i], {rows}));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SameAsAlone(absl::Span<const int> order) {
     std::vector<ForwardPart> parts;
-    for (int i : order) {
-      const absl::Span<const uint32_t> text(texts_[static_cast<size_t>(i)]);
-      const size_t before = text.size() - static_cast<size_t>(RowsOf(i));
-      TANDEM_ASSIGN_OR_RETURN(auto cache, device_.NewCache(kTextLength));
-      const ForwardPart first{cache.get(), text.first(before), static_cast<int>(before)};
-      TANDEM_RETURN_IF_ERROR(device_.Forward({first}).status());
-      parts.push_back({cache.get(), text.subspan(before), 0});
-      caches.push_back(std::move(cache));
-    }
-    return Computed(device_, parts);
-  }
-
-  // The last RowsOf rows of a text that is read alone, token by token; computed once.
-  absl::StatusOr<Rows> Alone(int i) {
-    Rows& known = alone_[static_cast<size_t>(i)];
-    if (!known.empty()) return known;
-    const absl::Span<const uint32_t> text(texts_[static_cast<size_t>(i)]);
-    const size_t before = text.size() - static_cast<size_t>(RowsOf(i));
-    TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
-    const ForwardPart first{cache.get(), text.first(before), static_cast<int>(before)};
-    TANDEM_RETURN_IF_ERROR(device_.Forward({first}).status());
-    Rows rows;
-    for (size_t at = before; at < text.size(); ++at) {
-      TANDEM_ASSIGN_OR_RETURN(Rows row, Computed(device_, {{cache.get(), text.subspan(at, 1), 0}}));
-      rows.push_back(std::move(row[0]));
-    }
-    known = std::move(rows);
-    return known;
-  }
-
-  absl::Status SameAsAlone(const Rows& together, absl::Span<const int> order) {
     Rows wanted;
-    for (int i : order) {
-      TANDEM_ASSIGN_OR_RETURN(const Rows alone, Alone(i));
-      wanted.insert(wanted.end(), alone.begin(), alone.end());
+    for (const int text : order) {
+      const auto i = static_cast<size_t>(text);
+      if (caches_[i] == nullptr) return absl::InternalError("a text could not be read alone");
+      const size_t before = texts_[i].size() - RowsOf(text);
+      caches_[i]->Truncate(static_cast<int>(before));
+      parts.push_back({caches_[i].get(), absl::MakeConstSpan(texts_[i]).subspan(before), 0});
+      wanted.insert(wanted.end(), alone_[i].begin(), alone_[i].end());
     }
+    TANDEM_ASSIGN_OR_RETURN(const Rows together, Computed(device_, parts));
     return SameBits(together, wanted);
   }
 
@@ -339,6 +339,8 @@ class Checker {
   const CheckSize size_;
   std::mt19937 random_{20261123};
   std::vector<std::vector<uint32_t>> texts_;
+  Rows read_;  // of texts_[0], by kCuts
+  std::array<std::unique_ptr<Cache>, kCompanions> caches_;
   std::array<Rows, kCompanions> alone_;
 };
 
@@ -359,9 +361,10 @@ absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other, const Ch
   std::mt19937 random(20261124);
   const uint32_t vocabulary = std::min(device.info().vocabulary_size, other.info().vocabulary_size);
   const std::vector<uint32_t> text = RandomText(random, kTextLength, vocabulary);
-  for (const size_t chunk : {size_t{1}, size_t{5}, text.size()}) {
-    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device, text, chunk));
-    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(other, text, chunk));
+  const size_t whole[] = {text.size()};
+  for (const absl::Span<const size_t> cuts : {absl::MakeConstSpan(kCuts), {whole}}) {
+    TANDEM_ASSIGN_OR_RETURN(const Rows rows, Read(device, text, cuts));
+    TANDEM_ASSIGN_OR_RETURN(const Rows wanted, Read(other, text, cuts));
     TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
   }
   if (size.tile == 0) return absl::OkStatus();

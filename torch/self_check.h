@@ -2,7 +2,7 @@
 // because a card, a driver or a version of LibTorch that nobody has tested may stand under it.
 //
 //   parity    logits are near the reference's, the decoder of model/
-//   cuts      a text read in one pass and token by token: the same bits
+//   cuts      a text read in one pass, and in passes of one token and of several: the same bits
 //   company   a row among others, and alone: the same bits
 //   order     the same parts in another order, so at other places of the pass: the same bits
 //   repeat    the same pass once more: the same bits
