@@ -216,7 +216,7 @@ class TargetPoolThreads : public ::testing::Test {
 
   concurrency::SteadyClock clock_;
   std::vector<std::unique_ptr<Service>> services_;
-  // Ends before the services: a timer may still close a stream of theirs that has ended.
+  // Ends before the services: a timer may still close one of their streams that has ended.
   concurrency::ThreadTimers timers_{"timers"};
   std::shared_ptr<TargetPool> pool_;
   std::atomic<int> seated_{0};
