@@ -1,6 +1,7 @@
 # The kinds of target, one line each in a folder's CMakeLists.txt:
 #
 #   tandem_library(NAME SRCS a.cc … [DEPS tandem::x absl::y …])      alias tandem::NAME
+#   tandem_simd_sources(NAME "-mavx2;…" x_avx2.cc …)                 of that library, on x86-64 only
 #   tandem_binary(NAME SRCS main.cc [DEPS …])                        lands in build/<preset>/bin
 #   tandem_tests(NAME SRCS x_test.cc … [DEPS …]
 #                LABELS fast|logic|threads|integration|full … [TIMEOUT s] [COST s] [FILTER pattern])
@@ -91,6 +92,18 @@ function(tandem_library NAME)
     target_include_directories(tandem_${NAME} INTERFACE ${CMAKE_SOURCE_DIR})
   endif()
   add_library(tandem::${NAME} ALIAS tandem_${NAME})
+endfunction()
+
+function(tandem_simd_sources NAME OPTIONS)
+  if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    return()
+  endif()
+  # GCC 12 warns about its own intrinsics' undefined registers (its bug 105593).
+  set(undefined_registers "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
+  # The instruction sets are not those of the precompiled header.
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "${OPTIONS};${undefined_registers}")
+  target_sources(tandem_${NAME} PRIVATE ${ARGN})
 endfunction()
 
 function(tandem_binary NAME)

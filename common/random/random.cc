@@ -3,6 +3,7 @@
 #include <Random123/philox.h>
 
 #include "common/base/check.h"
+#include "common/random/token_pairs.h"
 
 // Philox4x32-10: key = seed (low word first), counter = four words of 32 bits:
 //
@@ -39,6 +40,16 @@ uint32_t Word2(uint32_t sample_index, Purpose purpose, uint8_t level) {
 // Odd multiples of 2^-53, so neither 0 nor 1: 52 bits, and a half.
 double Open(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
 
+// Whether the first 2 * kPairs of them are neighbours that begin with an even one.
+bool ArePairs(absl::Span<const uint32_t> tokens) {
+  if (tokens.size() < 2 * kPairs || tokens[0] % 2 != 0 || tokens[0] > UINT32_MAX - 2 * kPairs) {
+    return false;
+  }
+  uint32_t differ = 0;
+  for (uint32_t i = 0; i < 2 * kPairs; ++i) differ |= tokens[i] ^ (tokens[0] + i);
+  return differ == 0;
+}
+
 }  // namespace
 
 double Uniform(const RoundKey& key, uint32_t position, Purpose purpose, uint8_t level) {
@@ -57,8 +68,14 @@ void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
                    absl::Span<const uint32_t> tokens, absl::Span<double> numbers) {
   TANDEM_CHECK(tokens.size() == numbers.size());
   const uint32_t word2 = Word2(sample_index, Purpose::kPlain, 0);
+  static const FillPairs fill_pairs = SupportedFillPairs().front();
   for (size_t i = 0; i < tokens.size(); ++i) {
     const uint32_t token = tokens[i];
+    if (ArePairs(tokens.subspan(i))) {
+      fill_pairs({seed, position, word2, kTokenLayout}, token / 2, numbers.data() + i);
+      i += 2 * kPairs - 1;
+      continue;
+    }
     Block block = Philox(seed, position, token / 2, word2, kTokenLayout);
     numbers[i] = Open(token % 2 == 0 ? block.low : block.high);
     if (token % 2 == 0 && i + 1 < tokens.size() && tokens[i + 1] == token + 1) {

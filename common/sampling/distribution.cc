@@ -240,29 +240,45 @@ uint32_t Draw(const Distribution& p, double u) {
   return p.ids.back();  // the sum fell short of 1 by rounding
 }
 
+namespace {
+
+// Calls runner(i, number) for the tokens of p in order, i being an index of p, with the number of
+// each one's noise: as many at a time as the nearest cache holds.
+template <typename Runner>
+void ForEachNumber(const Distribution& p, uint64_t seed, uint32_t sample_index, uint32_t position,
+                   Runner runner) {
+  constexpr size_t kAtOnce = 512;
+  double numbers[kAtOnce];
+  const absl::Span<const uint32_t> ids = p.ids;
+  for (size_t first = 0; first < ids.size(); first += kAtOnce) {
+    const size_t count = std::min(kAtOnce, ids.size() - first);
+    random::TokenUniforms(seed, sample_index, position, ids.subspan(first, count),
+                          absl::MakeSpan(numbers, count));
+    for (size_t i = 0; i < count; ++i) runner(first + i, numbers[i]);
+  }
+}
+
+}  // namespace
+
 uint32_t DrawRace(const Distribution& p, uint64_t seed, uint32_t sample_index, uint32_t position) {
   TANDEM_CHECK(!p.ids.empty()) << "a race of no tokens";
-  std::vector<double> numbers(p.ids.size());
-  random::TokenUniforms(seed, sample_index, position, p.ids, absl::MakeSpan(numbers));
   double best = std::numeric_limits<double>::infinity();
   uint32_t winner = p.ids[0];
-  for (size_t i = 0; i < p.ids.size(); ++i) {
+  ForEachNumber(p, seed, sample_index, position, [&](size_t i, double number) {
     // -log(1 - u) >= u: most tokens need no logarithm. 1 - u is exact.
-    if (numbers[i] >= best * p.probabilities[i]) continue;
-    const double time = -Log(1 - numbers[i]) / p.probabilities[i];
+    if (number >= best * p.probabilities[i]) return;
+    const double time = -Log(1 - number) / p.probabilities[i];
     if (time < best) {
       best = time;
       winner = p.ids[i];
     }
-  }
+  });
   return winner;
 }
 
 std::vector<RankedToken> RankRace(const Distribution& p, uint64_t seed, uint32_t sample_index,
                                   uint32_t position, size_t count) {
   TANDEM_CHECK(!p.ids.empty() && count > 0);
-  std::vector<double> numbers(p.ids.size());
-  random::TokenUniforms(seed, sample_index, position, p.ids, absl::MakeSpan(numbers));
   struct Runner {
     double time;
     size_t index;
@@ -271,18 +287,18 @@ std::vector<RankedToken> RankRace(const Distribution& p, uint64_t seed, uint32_t
     }
   };
   std::vector<Runner> first;  // a heap, the last one on top
-  for (size_t i = 0; i < p.ids.size(); ++i) {
+  ForEachNumber(p, seed, sample_index, position, [&](size_t i, double number) {
     // As in DrawRace: most tokens need no logarithm.
-    if (first.size() == count && numbers[i] >= first.front().time * p.probabilities[i]) continue;
-    const Runner runner{-Log(1 - numbers[i]) / p.probabilities[i], i};
+    if (first.size() == count && number >= first.front().time * p.probabilities[i]) return;
+    const Runner runner{-Log(1 - number) / p.probabilities[i], i};
     if (first.size() == count) {
-      if (!(runner < first.front())) continue;
+      if (!(runner < first.front())) return;
       std::pop_heap(first.begin(), first.end());
       first.pop_back();
     }
     first.push_back(runner);
     std::push_heap(first.begin(), first.end());
-  }
+  });
   std::sort_heap(first.begin(), first.end());
   std::vector<RankedToken> ranked;
   ranked.reserve(first.size());

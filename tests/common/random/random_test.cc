@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "common/random/token_pairs.h"
 #include "gtest/gtest.h"
 #include "tests/support/chi_square.h"
 
@@ -61,10 +62,34 @@ TEST(RandomTest, GoldenValues) {
 
 TEST(RandomTest, ManyTokensAreTheSameAsOneByOne) {
   std::vector<uint32_t> tokens = {0, 1, 2, 4, 5, 7, 9, 10, 12, 13, 3, 3, 2, 0xfffffffe, 0xffffffff};
+  // Many neighbours, from an even and from an odd one on, with a gap, and the last ones there are.
+  for (uint32_t first : {100u, 301u, 0u - 97u}) {
+    for (uint32_t i = 0; i < 97; ++i) tokens.push_back(first + i);
+  }
+  tokens.erase(tokens.begin() + 60);
   std::vector<double> numbers(tokens.size());
   TokenUniforms(5, 3, 77, tokens, absl::MakeSpan(numbers));
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(numbers[i], TokenUniform(5, 3, 77, tokens[i])) << tokens[i];
+  }
+}
+
+// By each instruction set: all words of the key, and a pair's number near its ends.
+TEST(RandomTest, PairsAreTheSameByEachInstructionSet) {
+  for (const FillPairs fill : SupportedFillPairs()) {
+    for (uint32_t first : {0u, 1u, 24'575u, 0x7fff'ffffu - static_cast<uint32_t>(kPairs) + 1}) {
+      for (uint64_t seed : {uint64_t{0}, uint64_t{0x0123'4567'89ab'cdef}, ~uint64_t{0}}) {
+        for (uint32_t position : {0u, 0x8000'0001u, 0xffff'ffffu}) {
+          double numbers[2 * kPairs];
+          // Purpose kPlain, and the layout of tokens.
+          fill({seed, position, 65'535 | 5u << 16, 1}, first, numbers);
+          for (uint32_t i = 0; i < 2 * kPairs; ++i) {
+            ASSERT_EQ(numbers[i], TokenUniform(seed, 65'535, position, 2 * first + i))
+                << first << " and " << i;
+          }
+        }
+      }
+    }
   }
 }
 

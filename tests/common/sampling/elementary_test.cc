@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/random/random.h"
+#include "common/sampling/exp_groups.h"
 #include "gtest/gtest.h"
 
 namespace tandem::sampling {
@@ -38,6 +39,23 @@ TEST(ExpTest, AllAtOnceIsTheSameAsOneByOne) {
       slow_sum += values[i];
     }
     EXPECT_NEAR(sum, slow_sum, 1e-15 * static_cast<double>(size));
+  }
+}
+
+TEST(ExpTest, IsTheSameByEachInstructionSet) {
+  constexpr size_t kGroups = 5;
+  std::vector<float> logits(kGroups * kExpGroup);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(Number(i) * -900);
+  logits[11] = -std::numeric_limits<float>::infinity();
+  for (const ExpGroups exp_groups : SupportedExpGroups()) {
+    std::vector<double> values(logits.size()), sums(kExpGroup, 0.25);
+    exp_groups(logits.data(), kGroups, 0.5, 1.25, values.data(), sums.data());
+    std::vector<double> expected(kExpGroup, 0.25);
+    for (size_t i = 0; i < logits.size(); ++i) {
+      EXPECT_EQ(values[i], Exp((double{logits[i]} - 0.5) * 1.25)) << i;
+      expected[i % kExpGroup] += values[i];
+    }
+    EXPECT_EQ(sums, expected);
   }
 }
 
