@@ -40,14 +40,16 @@ uint32_t Word2(uint32_t sample_index, Purpose purpose, uint8_t level) {
 // Odd multiples of 2^-53, so neither 0 nor 1: 52 bits, and a half.
 double Open(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
 
-// Whether the first 2 * kPairs of them are neighbours that begin with an even one.
-bool ArePairs(absl::Span<const uint32_t> tokens) {
-  if (tokens.size() < 2 * kPairs || tokens[0] % 2 != 0 || tokens[0] > UINT32_MAX - 2 * kPairs) {
-    return false;
-  }
-  uint32_t differ = 0;
-  for (uint32_t i = 0; i < 2 * kPairs; ++i) differ |= tokens[i] ^ (tokens[0] + i);
-  return differ == 0;
+constexpr uint32_t kWindow = 2 * kPairs;  // tokens
+// So many of a window are dearer one by one than all of it at once.
+constexpr size_t kFewOfWindow = 8;
+
+// How many of `tokens`, which ascend, are in the window that begins with `first`.
+size_t CountInWindow(absl::Span<const uint32_t> tokens, uint32_t first) {
+  if (tokens.size() >= kWindow && tokens[kWindow - 1] - first == kWindow - 1) return kWindow;
+  size_t count = 0;
+  while (count < tokens.size() && tokens[count] - first < kWindow) ++count;
+  return count;
 }
 
 }  // namespace
@@ -71,9 +73,16 @@ void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
   static const FillPairs fill_pairs = SupportedFillPairs().front();
   for (size_t i = 0; i < tokens.size(); ++i) {
     const uint32_t token = tokens[i];
-    if (ArePairs(tokens.subspan(i))) {
-      fill_pairs({seed, position, word2, kTokenLayout}, token / 2, numbers.data() + i);
-      i += 2 * kPairs - 1;
+    const uint32_t first = token / kWindow * kWindow;
+    const size_t count = CountInWindow(tokens.subspan(i), first);
+    if (count >= kFewOfWindow) {
+      double window[kWindow];
+      double* const out = count == kWindow ? &numbers[i] : window;
+      fill_pairs({seed, position, word2, kTokenLayout}, first / 2, out);
+      if (out == window) {
+        for (size_t j = 0; j < count; ++j) numbers[i + j] = window[tokens[i + j] - first];
+      }
+      i += count - 1;
       continue;
     }
     Block block = Philox(seed, position, token / 2, word2, kTokenLayout);

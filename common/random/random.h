@@ -44,8 +44,8 @@ double Uniform(const RoundKey& key, uint32_t position, Purpose purpose, uint8_t 
 // probability 0.5).
 double TokenUniform(uint64_t seed, uint32_t sample_index, uint32_t position, uint32_t token);
 
-// The same for many tokens: numbers[i] = TokenUniform(…, tokens[i]). Neighbouring tokens take a
-// small part of the time (token_pairs.h).
+// The same for many tokens, which ascend: numbers[i] = TokenUniform(…, tokens[i]). Those that lie
+// close take a small part of the time (token_pairs.h).
 void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
                    absl::Span<const uint32_t> tokens, absl::Span<double> numbers);
 

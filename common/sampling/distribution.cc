@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/random/random.h"
 #include "common/sampling/elementary.h"
+#include "common/sampling/exp_groups.h"
 #include "common/sampling/logits.h"
 #include "common/sampling/token_history.h"
 
@@ -20,6 +21,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 struct Largest {
   float value = -kInfinity;  // NaNs left out
   bool has_nan = false;
+  size_t legal = 0;  // how many are above -infinity
 };
 
 // Four lanes, element by element: any order gives the same largest value.
@@ -27,19 +29,24 @@ Largest FindLargest(absl::Span<const float> logits) {
   using Floats = float __attribute__((vector_size(16)));
   using Integers = int32_t __attribute__((vector_size(16)));
   Floats largest = {-kInfinity, -kInfinity, -kInfinity, -kInfinity};
-  Integers nan = {};
+  Integers nan = {}, legal = {};
   size_t i = 0;
   for (; i + 4 <= logits.size(); i += 4) {
     Floats x;
     std::memcpy(&x, logits.data() + i, sizeof(x));
     nan |= x != x;  // NOLINT(misc-redundant-expression): NaN is what differs from itself
+    legal -= x > -kInfinity;
     largest = x > largest ? x : largest;
   }
   Largest result;
   result.has_nan = (nan[0] | nan[1] | nan[2] | nan[3]) != 0;
-  for (int lane = 0; lane < 4; ++lane) result.value = std::max(result.value, largest[lane]);
+  for (int lane = 0; lane < 4; ++lane) {
+    result.value = std::max(result.value, largest[lane]);
+    result.legal += static_cast<size_t>(legal[lane]);
+  }
   for (; i < logits.size(); ++i) {
     if (std::isnan(logits[i])) result.has_nan = true;
+    if (logits[i] > -kInfinity) ++result.legal;
     if (logits[i] > result.value) result.value = logits[i];
   }
   return result;
@@ -145,6 +152,33 @@ std::vector<uint32_t> FirstIds(size_t count) {
   return ids;
 }
 
+// The ids of the logits above -infinity, `count` of them.
+std::vector<uint32_t> LegalIds(absl::Span<const float> logits, size_t count) {
+  std::vector<uint32_t> ids(count + 1);  // one for those that are passed over after the last
+  size_t found = 0;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    ids[found] = static_cast<uint32_t>(id);
+    found += logits[id] > -kInfinity;
+  }
+  ids.resize(count);
+  return ids;
+}
+
+// Makes the probabilities of p the weights of its ids, and returns their sum.
+double WeighIds(absl::Span<const float> logits, float largest, double scale, Distribution& p) {
+  std::vector<float> kept(p.ids.size());
+  for (size_t i = 0; i < kept.size(); ++i) kept[i] = logits[p.ids[i]];
+  p.probabilities.resize(kept.size());
+  return ExpAll(kept, largest, scale, absl::MakeSpan(p.probabilities));
+}
+
+// What ExpAll returns of all logits, where those without an id have none.
+double SumAsOfAll(const Distribution& p) {
+  double sums[kExpGroup] = {};
+  for (size_t i = 0; i < p.ids.size(); ++i) sums[p.ids[i] % kExpGroup] += p.probabilities[i];
+  return TotalOf(sums);
+}
+
 void DropZeros(Distribution& p) {
   size_t kept = 0;
   for (size_t i = 0; i < p.ids.size(); ++i) {
@@ -189,12 +223,16 @@ Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_s
   // A temperature below 1e-300 is as good as 0, and its inverse is a number.
   const double scale = std::min(1 / parameters.temperature, 1e300);
   double sum;
+  bool dropped = false;
   if (parameters.top_k > 0 && parameters.top_k < logits.size()) {
     p.ids = TopK(logits, parameters.top_k);
-    std::vector<float> kept(p.ids.size());
-    for (size_t i = 0; i < kept.size(); ++i) kept[i] = logits[p.ids[i]];
-    p.probabilities.resize(kept.size());
-    sum = ExpAll(kept, largest.value, scale, absl::MakeSpan(p.probabilities));
+    sum = WeighIds(logits, largest.value, scale, p);
+  } else if (largest.legal <= logits.size() / 2) {
+    // A draft may have logits for a part of its target's vocabulary alone. The same bits.
+    p.ids = LegalIds(logits, largest.legal);
+    WeighIds(logits, largest.value, scale, p);
+    sum = SumAsOfAll(p);
+    dropped = true;
   } else {
     p.ids = FirstIds(logits.size());
     p.probabilities.resize(logits.size());
@@ -204,8 +242,9 @@ Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_s
     TopP(logits, parameters.top_p, sum, p.ids, p.probabilities);
     sum = Sum(p.probabilities);
   }
-  if (parameters.min_p > 0 && MinP(parameters.min_p, p.ids, p.probabilities)) {
-    sum = Sum(p.probabilities);
+  if (parameters.min_p > 0) {
+    dropped |= MinP(parameters.min_p, p.ids, p.probabilities);
+    if (dropped) sum = Sum(p.probabilities);
   }
   if (ScaleAll(1 / sum, absl::MakeSpan(p.probabilities))) DropZeros(p);
   return p;

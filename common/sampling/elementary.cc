@@ -69,7 +69,7 @@ double ExpAll(absl::Span<const float> logits, float largest, double scale,
     values[i] = Exp((double{logits[i]} - largest) * scale);
     sums[i - done] += values[i];
   }
-  return ((sums[0] + sums[2]) + (sums[4] + sums[6])) + ((sums[1] + sums[3]) + (sums[5] + sums[7]));
+  return TotalOf(sums);
 }
 
 bool ScaleAll(double factor, absl::Span<double> values) {

@@ -61,12 +61,17 @@ TEST(RandomTest, GoldenValues) {
 }
 
 TEST(RandomTest, ManyTokensAreTheSameAsOneByOne) {
-  std::vector<uint32_t> tokens = {0, 1, 2, 4, 5, 7, 9, 10, 12, 13, 3, 3, 2, 0xfffffffe, 0xffffffff};
-  // Many neighbours, from an even and from an odd one on, with a gap, and the last ones there are.
-  for (uint32_t first : {100u, 301u, 0u - 97u}) {
+  std::vector<uint32_t> tokens = {0, 1, 2, 4, 5, 7, 9, 10, 12, 13, 31, 32, 95};
+  // From an even and from an odd one on, close and less so, with a gap, and the last ones there
+  // are.
+  for (uint32_t first : {128u, 401u, 0u - 97u}) {
     for (uint32_t i = 0; i < 97; ++i) tokens.push_back(first + i);
   }
   tokens.erase(tokens.begin() + 60);
+  for (uint32_t step : {2u, 3u, 5u, 40u}) {
+    for (uint32_t i = 0; i < 40; ++i) tokens.push_back(step * 5'000 + step * i);
+  }
+  std::sort(tokens.begin(), tokens.end());
   std::vector<double> numbers(tokens.size());
   TokenUniforms(5, 3, 77, tokens, absl::MakeSpan(numbers));
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -129,6 +129,31 @@ TEST(MakeDistributionTest, LargeVocabularyWithPadding) {
   EXPECT_EQ(ArgMax(logits, 131072), 130'000u);
 }
 
+// A draft with logits for a part of the vocabulary: as if all others were next to impossible.
+TEST(MakeDistributionTest, FewLegalLogitsGiveTheBitsOfAWholeRow) {
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal(0, 3);
+  for (size_t size : {9u, 1003u}) {
+    for (size_t step : {2u, 3u, 7u}) {
+      std::vector<float> few(size, -kInfinity), all(size, -1e30f);
+      for (size_t id = step - 1; id < size; id += step) few[id] = all[id] = normal(generator);
+      for (uint32_t top_k : {0u, 5u}) {
+        for (double top_p : {1.0, 0.9}) {
+          for (double min_p : {0.0, 1e-9, 0.01}) {
+            SamplingParameters parameters{0.7, top_k, top_p};
+            parameters.min_p = min_p;
+            const auto size32 = static_cast<uint32_t>(size);
+            const Distribution p = MakeDistribution(few, size32, parameters);
+            const Distribution expected = MakeDistribution(all, size32, parameters);
+            EXPECT_EQ(p.ids, expected.ids);
+            EXPECT_EQ(p.probabilities, expected.probabilities);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(MakeDistributionTest, TiesAtACutGoToTheLowerId) {
   std::vector<float> logits = {0.0f, 2, -0.0f, 2, 0.0f, 2};
   EXPECT_THAT(MakeDistribution(logits, 6, {1, 2, 1}).ids, ElementsAre(1, 3));
