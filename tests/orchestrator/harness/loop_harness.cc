@@ -128,6 +128,7 @@ VerifyReply FakeTarget::AnswerChained(const VerifyStep& step) {
   EXPECT_EQ(step.after, last_step_.round);
   EXPECT_GT(step.round, step.after);
   ++chained_steps;
+  EXPECT_TRUE(last_step_.block.is_chain()) << "how a tree ends is not told the target";
   VerifyReply stale{.round = step.round, .status = VerifyReply::Status::kStale};
   if (last_reply_.status != VerifyReply::Status::kOk || last_step_.more) return stale;
   const CandidateTree& base = last_step_.block;
@@ -138,6 +139,7 @@ VerifyReply FakeTarget::AnswerChained(const VerifyStep& step) {
   for (const ChainedBlock& chained : step.chained) {
     EXPECT_LE(chained.block.size(), max_draft_tokens);
     EXPECT_LE(chained.node, base.size());
+    EXPECT_LT(chained.next_token, model_.info().vocabulary_size) << "the whole Step is refused";
     if (chained.node != decision.accepted || chained.next_token != decision.next_token) continue;
     std::vector<uint32_t> text = held_.tokens();
     text.resize(text.size() - base.size() + decision.accepted);
@@ -178,6 +180,7 @@ void FakeDraft::Open(const DraftOpen& open) {
   held_replies_.clear();
   prepared_.clear();
   base_ = {};
+  last_block_ = ids_after;
   max_outcomes_ = 0;
   const auto checked = speculation::CheckSequenceOptions(speculation::ToWire(open.settings), 4096,
                                                          model_.info().vocabulary_size);

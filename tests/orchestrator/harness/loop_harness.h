@@ -153,6 +153,7 @@ class FakeDraft final : public DraftSession {
   bool silent_open = false;         // Open is never answered
   uint32_t max_nodes = 0;           // of its trees; 0: it makes chains alone
   bool ends_by_confidence = false;  // that it says so; its own chains are whole
+  base::BlockId ids_after{};        // the ids of blocks begin so at Open
   bool prepares = false;  // the three likeliest outcomes of each node, as many as it is asked for
   // What becomes of a block that was prepared; empty: it is sent as it is. False: it is not sent.
   std::function<bool(PreparedBlock&)> on_prepared;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/orchestrator/harness/loop_harness.h"
 
@@ -162,6 +163,23 @@ TEST_P(PreparedText, IsTheTargetsOwnWhateverHappensWhileTheTargetGoesOn) {
   EXPECT_GT(on, chained) << "some were overruled";
 }
 
+// It would refuse the whole chained Step for one such token.
+TEST_P(PreparedText, TheTargetIsSentNoOutcomeThatItsVocabularyLacks) {
+  LoopHarness harness(PreparingRequest(GetParam(), 1));
+  harness.draft.prepares = harness.target.chains = true;
+  uint32_t count = 0, lacking = 0;
+  harness.draft.on_prepared = [&](PreparedBlock& prepared) {
+    if (++count % 3 != 0) return true;
+    prepared.next_token = harness.options.vocabulary_size + ++lacking;
+    return true;
+  };
+  harness.Start();
+  harness.Run();
+  EXPECT_EQ(harness.output(), harness.PlainIds());
+  EXPECT_GT(lacking, 3u);
+  EXPECT_GT(UsesOf(harness).chained, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Temperatures, PreparedText, ::testing::Values(0.0, 0.7, 1.0),
                          [](const auto& test) {
                            return "t" + std::to_string(static_cast<int>(test.param * 10));
@@ -176,6 +194,68 @@ TEST(PreparedBlocks, ThatCameTooLateAreNotWaitedFor) {
   EXPECT_EQ(harness.output(), harness.PlainIds());
   EXPECT_EQ(UsesOf(harness).hits, 0);
   EXPECT_GT(UsesOf(harness).late, 5);
+}
+
+// Those are what a draft sends unasked: for the outcome of a tree, and of a request that prepares
+// none.
+TEST(PreparedBlocks, ThatAreNotWantedAreNotSentToTheTarget) {
+  for (const bool tree : {false, true}) {
+    GenerationRequest request = PreparingRequest(0, 1, /*prepare=*/0);
+    if (tree) {
+      request.prepare = 16;
+      request.draft_nodes = 8;
+    }
+    LoopHarness harness(request);
+    harness.target.chains = true;
+    harness.target.max_nodes = harness.draft.max_nodes = 8;
+    int unasked = 0;
+    harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
+      if (step.block.empty()) return FakeTarget::Do::kAnswer;
+      EXPECT_EQ(step.block.is_chain(), !tree);
+      PreparedBlock prepared{step.block.id, 0, 1, {}};
+      prepared.block.id = base::BlockId{1000};
+      prepared.block.tokens = {1, 2};
+      harness.draft.queue.push_back([&harness, prepared] {
+        harness.loop->OnPrepared(harness.draft.opened().attempt, {prepared});
+      });
+      ++unasked;
+      return FakeTarget::Do::kAnswer;
+    };
+    harness.Start();
+    harness.Run();
+    EXPECT_EQ(harness.output(), harness.PlainIds());
+    EXPECT_GT(unasked, 5);
+    EXPECT_EQ(harness.target.chained_steps, 0) << (tree ? "tree" : "prepare 0");
+  }
+}
+
+// The ids of another draft's blocks begin anew, so its first one may have that of a chained block.
+TEST(PreparedBlocks, OfALostDraftAreNotTakenForThoseOfTheNext) {
+  HarnessOptions options;
+  options.draft_noise = 0;  // every block stands
+  LoopHarness harness(PreparingRequest(0, 1), options);
+  harness.draft.prepares = harness.target.chains = true;
+  harness.draft.others = 1;
+  const std::vector<uint32_t> own = harness.PlainIds();
+  harness.draft.on_prepared = [&](PreparedBlock& prepared) {
+    const bool comes_true = prepared.node == 3 && prepared.next_token == own[4];
+    if (harness.draft.opens > 1 || !comes_true) return false;
+    prepared.block.id = base::BlockId{9};
+    prepared.block.Truncate(1);
+    return true;
+  };
+  harness.target.on_step = [&](const VerifyStep& step, VerifyReply&) {
+    if (harness.draft.opens == 1 && !step.block.empty()) harness.draft.Break();
+    harness.draft.ids_after = base::BlockId{8};
+    return FakeTarget::Do::kAnswer;
+  };
+  harness.Start();
+  harness.Run();
+  EXPECT_EQ(harness.output(), own);
+  EXPECT_EQ(harness.draft.opens, 2);
+  EXPECT_EQ(harness.target.chained_on, 1) << "the first draft's";
+  EXPECT_EQ(UsesOf(harness).chained, 0);
+  EXPECT_EQ(harness.target.steps, static_cast<int>(harness.ending->counts.rounds));
 }
 
 TEST(PreparedBlocks, AreNotAskedForWhereTheDraftCannotOrNobodyWantsThem) {

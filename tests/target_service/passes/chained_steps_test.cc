@@ -240,6 +240,41 @@ INSTANTIATE_TEST_SUITE_P(Rules, ChainedSteps, ::testing::Values(0, 3), [](const 
   return std::string(EveryRule()[static_cast<size_t>(test.param)].name);
 });
 
+// Passes of 8 ms with room for one round. The chained Step begins 2 ms before its time is over, and
+// stands behind another sequence's round for a pass.
+TEST(ChainedStepsTime, DoesNotBeginAnewWithTheStepBefore) {
+  Harness* clocked = nullptr;
+  testing::TableModelOptions model{.vocabulary_size = kVocabulary, .max_rows = 4};
+  model.before_pass = [&](absl::Span<const model::ForwardPart>) {
+    clocked->clock.Advance(absl::Milliseconds(8));
+    return absl::OkStatus();
+  };
+  Options options;
+  options.max_draft_tokens = 3;
+  options.max_nodes = 0;
+  Harness target(options, model);
+  clocked = &target;
+  const auto greedy = OptionsOf(EveryRule()[0]);
+  Harness::Stream other = target.Connect("other"), stream = target.Connect("chained");
+  const Tokens text = {1};
+  const uint32_t own = *target.Expected(greedy, text, {})[0].next_token;
+  ASSERT_EQ(target.Ask(other, FirstStep(1, text, {}, greedy)).status(), kOk);
+  for (const uint64_t remaining : {10, 30}) {  // milliseconds
+    internal::v1::Step chained = ChainedStep(2, 1, {{0, own, {1, 2, 3}}});
+    chained.set_remaining_us(remaining * 1000);
+    Harness::Send(stream, {FirstStep(1, text, {}, greedy), chained});
+    Harness::Send(other, {MakeStep(1, remaining, Tokens{1, own}, 1, Tokens{1, 2, 3})});
+    target.RunAll();
+    const Verdicts verdicts = stream.sink->Take();
+    ASSERT_EQ(verdicts.size(), 2u);
+    EXPECT_EQ(verdicts[0].status(), kOk);
+    EXPECT_EQ(verdicts[1].status(), remaining == 10 ? internal::v1::STATUS_EXPIRED : kOk);
+    const Verdicts others = other.sink->Take();
+    ASSERT_EQ(others.size(), 1u);
+    EXPECT_EQ(others[0].pass_id(), verdicts[0].pass_id() + 1) << "the chained one's place";
+  }
+}
+
 TEST(ChainedStepsRules, OthersHaveNone) {
   Harness target({}, {.vocabulary_size = kVocabulary});
   Harness::Stream stream = target.Connect();
