@@ -10,7 +10,9 @@ namespace tandem::telemetry {
 //     ├ draft.propose                 orchestrator  the wait for a block
 //     │ └ draft_service.propose       draft         from the Advance's arrival to its block
 //     └ verify                        orchestrator  the wait for a verdict; one per Step
-//       └ target.step                 target        from the Step's arrival to its verdict
+//       ├ target.step                 target        from the Step's arrival to its verdict
+//       └ target.step                 target        of a chained one behind it, which the next
+//                                                   round waits for
 //   target.pass                       target        one pass of the device; a trace of its own
 //
 // target.pass links to the parents (verify) of each target.step that it served. Each target.step
@@ -47,6 +49,8 @@ inline constexpr char kLengthMinConfidence[] = "tandem.length.min_confidence";
 inline constexpr char kLengthNodes[] = "tandem.length.nodes";
 inline constexpr char kPrepared[] =
     "tandem.prepared";  // hit, chained, miss or late (generation.proto, RoundRecord)
+inline constexpr char kChained[] =
+    "tandem.chained";  // a Step behind the one that its parent awaits
 inline constexpr char kDrafterReason[] = "tandem.drafter.reason";  // why
 inline constexpr char kStageDraft[] = "tandem.stage.draft_us";     // generation.proto, Stages
 inline constexpr char kStageNetwork[] = "tandem.stage.network_us";

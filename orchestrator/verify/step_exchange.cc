@@ -93,6 +93,7 @@ void StepExchange::Chain(absl::Span<const PreparedBlock> blocks) {
   step.after = sent_round_;
   step.chained = chained.blocks;
   step.remaining = Remaining(clock_.Now());
+  step.trace = sent_trace_;
   chained_ = std::move(chained);
   session_.Submit(target_->incarnation, std::move(step));
 }
@@ -166,7 +167,7 @@ void StepExchange::Send(const TargetInfo& target) {
   waiting_ = true;
   timers_.Set(LoopTimer::kWatchdog, WatchdogTime());
   target.pace->Submitted(sent_rows_);
-  step.trace = observer_.OnSubmitted(now, sent_rows_, target.name);
+  step.trace = sent_trace_ = observer_.OnSubmitted(now, sent_rows_, target.name);
   if (!sent_chained_) session_.Submit(target.incarnation, std::move(step));
 }
 

@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/concurrency/clock.h"
+#include "common/telemetry/span_context.h"
 #include "orchestrator/request/committed_tokens.h"
 #include "orchestrator/request/loop_options.h"
 #include "orchestrator/request/loop_timers.h"
@@ -154,6 +155,7 @@ class StepExchange {
   uint32_t sent_keep_ = 0;
   uint32_t sent_end_ = 0;
   uint32_t sent_rows_ = 0;
+  std::optional<telemetry::SpanContext> sent_trace_;
   bool sent_replay_ = false;
   bool sent_chained_ = false;
   bool sent_prompt_logprobs_ = false;  // the Step asked for them

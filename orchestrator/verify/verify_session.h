@@ -39,7 +39,8 @@ struct VerifyStep {
   CandidateTree block;           // empty: plain decoding
   bool prompt_logprobs = false;  // those of prefix.tokens are wanted
   absl::Duration remaining = absl::InfiniteDuration();
-  std::optional<telemetry::SpanContext> trace;  // absent: not sampled
+  // Of the wait for its verdict; of a chained Step: for the verdict before. Absent: not sampled.
+  std::optional<telemetry::SpanContext> trace;
 };
 
 // Where a session may send its Steps.

@@ -20,6 +20,7 @@ void Describe(const Work& work, concurrency::Instant now, Span& span) {
   span.Set(telemetry::kCachedTokens, static_cast<int64_t>(work.plan.cached_tokens));
   span.Set(telemetry::kRows, static_cast<int64_t>(work.done));
   span.Set(telemetry::kDrafted, static_cast<int64_t>(work.step.block.size()));
+  if (work.step.after.has_value()) span.Set(telemetry::kChained, true);
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ VerifyReply FakeTarget::AnswerChained(const VerifyStep& step) {
   EXPECT_EQ(step.after, last_step_.round);
   EXPECT_GT(step.round, step.after);
   ++chained_steps;
+  if (on_chained) on_chained(step);
   EXPECT_TRUE(last_step_.block.is_chain()) << "how a tree ends is not told the target";
   VerifyReply stale{.round = step.round, .status = VerifyReply::Status::kStale};
   if (last_reply_.status != VerifyReply::Status::kOk || last_step_.more) return stale;

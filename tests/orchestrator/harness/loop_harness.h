@@ -77,6 +77,7 @@ class FakeTarget final : public VerifySession {
 
   // The script; called with the answer that would be given.
   std::function<Do(const VerifyStep&, VerifyReply&)> on_step;
+  std::function<void(const VerifyStep&)> on_chained;  // called with each chained Step
 
   void Connect();  // a new stream, nothing held
   void Disconnect(const std::string& reason = "cut");

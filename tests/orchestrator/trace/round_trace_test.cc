@@ -1,5 +1,6 @@
 #include "orchestrator/trace/round_trace.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -117,6 +118,37 @@ TEST(RoundTrace, ADraftedRoundIsAProposalAndAVerify) {
   ExpectSent(loop.sent_advances, All(rounds, &RoundSpans::propose));
   ExpectSent(loop.sent_steps, All(rounds, &RoundSpans::verify));
   EXPECT_GT(loop.sent_advances.size(), 3u);
+}
+
+// A chained Step travels with the span that waits for the Step before, and its round has a `verify`
+// like any other.
+TEST(RoundTrace, AChainedStepGoesBehindAVerify) {
+  GenerationRequest request = SmallRequest(3);
+  request.prepare = 16;
+  TracedLoop loop(request);
+  loop.harness().draft.prepares = loop.harness().target.chains = true;
+  std::vector<telemetry::SpanContext> chained;
+  loop.harness().target.on_chained = [&](const VerifyStep& step) {
+    chained.push_back(step.trace.value_or(telemetry::SpanContext()));
+  };
+  loop.Run();
+  loop.ExpectSound();
+  std::vector<telemetry::SpanContext> verifies;
+  bool behind = false;  // a verify that may have a chained Step behind it
+  size_t chained_rounds = 0;
+  for (const RoundSpans& round : loop.Rounds()) {
+    ASSERT_EQ(round.verify.size(), 1u);
+    const telemetry::SpanContext& verify = round.verify[0].context;
+    if (round.round.Has(telemetry::kPrepared) &&
+        round.round.text(telemetry::kPrepared) == "chained") {
+      EXPECT_TRUE(behind) << "the round before has a Step to be behind";
+      ++chained_rounds;
+    }
+    behind = std::find(chained.begin(), chained.end(), verify) != chained.end();
+    if (behind) verifies.push_back(verify);
+  }
+  EXPECT_GT(chained_rounds, 2u);
+  EXPECT_EQ(chained, verifies);
 }
 
 TEST(RoundTrace, ALateBlocksProposalEndsAtTheDeadline) {

@@ -132,6 +132,40 @@ TEST_F(StepTraceTest, AStepAndItsPass) {
   EXPECT_EQ(step.number(telemetry::kPassSequences), verdict.pass_sequences());
 }
 
+// It begins when the Step before ends. One whose outcome does not come true has no pass.
+TEST_F(StepTraceTest, AChainedStepHangsUnderTheWaitBefore) {
+  Start();
+  internal::v1::SequenceOptions greedy = SampledOptions(7, 0);
+  greedy.set_rule(v1::RULE_GREEDY);
+  const uint32_t own = *target_->Expected(greedy, kPrompt, {})[0].next_token;
+  for (const bool comes_true : {true, false}) {
+    internal::v1::Step chained;
+    chained.set_sequence(comes_true ? 1 : 2);
+    chained.set_round(2);
+    chained.set_after(1);
+    internal::v1::PreparedBlock& prepared = *chained.add_prepared();
+    prepared.set_next_token(comes_true ? own : (own + 1) % 8);
+    prepared.add_candidates(3);
+    internal::v1::Step first = FirstStep(chained.sequence(), kPrompt, {}, greedy);
+    Harness::Send(stream_, {Traced(first, Wait(1)), Traced(chained, Wait(1))});
+    clock_->Advance(absl::Milliseconds(5));
+    target_->RunAll();
+    const auto verdicts = stream_.sink->Take();
+    ASSERT_EQ(verdicts.size(), 2u);
+    const auto spans = tracer_.Take();
+    EXPECT_EQ(LinkProblems(spans), "");
+    const auto steps = Named(spans, telemetry::kStepSpan);
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_FALSE(steps[0].Has(telemetry::kChained));
+    EXPECT_TRUE(steps[1].Has(telemetry::kChained));
+    EXPECT_EQ(steps[1].parent, Wait(1));
+    EXPECT_EQ(steps[1].text(telemetry::kStatus), comes_true ? "OK" : "STALE");
+    EXPECT_EQ(steps[1].ended, steps[0].ended + (comes_true ? kPass : absl::ZeroDuration()));
+    EXPECT_EQ(steps[1].began, comes_true ? steps[0].ended : steps[0].began);
+    EXPECT_EQ(Named(spans, telemetry::kPassSpan).size(), comes_true ? 2u : 1u);
+  }
+}
+
 TEST_F(StepTraceTest, ASlowPassIsComputedAndTheStepThatWaitsForItQueues) {
   Start();
   auto other = target_->Connect("other");
