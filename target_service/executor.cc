@@ -126,6 +126,10 @@ void Executor::HandleStep(Stream& stream, CheckedStep step, concurrency::Instant
   }
   if (work->step.after.has_value()) return chained_.Add(std::move(work));
   chained_.Overrule(stream.id, work->step.sequence);
+  const Sequence* const held = table_.Find(stream.id, work->step.sequence);
+  const absl::Duration turnaround = held == nullptr
+                                        ? absl::InfiniteDuration()
+                                        : held->TurnaroundOf(work->step.committed(), arrived);
   auto plan = table_.Begin(stream.id, work->step, draining(), clock().Now());
   if (auto* refusal = std::get_if<messages::Refusal>(&plan)) {
     answers_.Refuse(*work, std::move(*refusal));
@@ -133,7 +137,7 @@ void Executor::HandleStep(Stream& stream, CheckedStep step, concurrency::Instant
   }
   work->plan = std::move(std::get<StepPlan>(plan));
   gathering_.Settled(stream.id, work->step.sequence);
-  work->plan.sequence->turnaround = arrived - work->plan.sequence->answered_at;
+  work->plan.sequence->turnaround = turnaround;
   if (work->plan.tokens.empty()) {  // `more`, and all of it is held
     work->began = clock().Now();
     answers_.Complete(*work, {});

@@ -102,7 +102,7 @@ void Answers::Complete(Work& work, const PartResult& result) {
     AddEntries(result, verdict);
     sequence.last_round = work.step.round;
     sequence.outcome = OutcomeOf(work, result);
-    sequence.answered_at = clock_.Now();
+    sequence.answered_before = std::exchange(sequence.answered_at, clock_.Now());
   }
   verdict.set_status(internal::v1::STATUS_OK);
   verdict.set_one_hot_candidates(work.step.one_hot_candidates);

@@ -100,17 +100,14 @@ void ChainedSteps::Overrule(serving::StreamId stream, base::SequenceId sequence)
            IsOf(*work, stream, sequence);
   };
   const auto find = [&] {
-    const auto& all = waiting_.all();
-    return std::find_if(all.begin(), all.end(), began);
+    const auto all = waiting_.all();
+    const auto found = std::find_if(all.begin(), all.end(), began);
+    return found == all.end() ? nullptr : found->get();
   };
-  auto found = find();
-  if (found == waiting_.all().end()) return;
-  if ((*found)->in_flight > 0) {
-    passes_.AwaitAll();
-    found = find();
-    if (found == waiting_.all().end()) return;
-  }
-  answers_.Refuse(**found, Stale("another Step of the sequence came"));
+  Work* chained = find();
+  for (; chained != nullptr && chained->in_flight > 0; chained = find()) passes_.Await();
+  if (chained == nullptr) return;
+  answers_.Refuse(*chained, Stale("another Step of the sequence came"));
   waiting_.RemoveAnswered();
 }
 

@@ -42,6 +42,8 @@ class Passes {
   bool Advance();
   // Until no pass is in flight. What is about to end a sequence calls it first.
   void AwaitAll();
+  // The oldest pass in flight; there is one.
+  void Await();
   // What waits is held up for a moment (gathering.h).
   bool Gathers() const;
 
@@ -71,7 +73,6 @@ class Passes {
 
   bool Compete() const { return ActiveStreams(streams_, clock_.Now()) > 1; }
   bool Launch();
-  void Await();
   void CountPrefill(const Flight& flight);
   void Fail(const Flight& flight, const absl::Status& status);
 

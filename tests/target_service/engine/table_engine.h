@@ -1,4 +1,4 @@
-// An engine without a model: what follows a token is a row of a table of probabilities. Two
+// An engine without a model: what follows a token is a row of a table of probabilities. Some
 // passes may be in flight; it judges by two rules, and tells no log probabilities.
 #pragma once
 
@@ -17,12 +17,12 @@ class TableEngine final : public Engine {
  public:
   using Table = std::vector<std::vector<float>>;  // [token before][token]: logarithms
 
-  explicit TableEngine(Table table) : table_(std::move(table)) {
+  explicit TableEngine(Table table, int max_passes_in_flight = 2) : table_(std::move(table)) {
     info_.model.vocabulary_size = static_cast<uint32_t>(table_.size());
     info_.model.context_length = 256;
     info_.rules = {acceptance::Rule::kGreedy, acceptance::Rule::kCoupled};
     info_.max_rows = 64;
-    info_.max_passes_in_flight = 2;
+    info_.max_passes_in_flight = max_passes_in_flight;
   }
 
   // Of the token after `context`.
@@ -39,7 +39,10 @@ class TableEngine final : public Engine {
   absl::StatusOr<std::unique_ptr<EngineSequence>> Open(int max_length) override {
     return std::make_unique<Sequence>(max_length);
   }
-  void Launch(std::vector<PassPart> parts) override { flights_.push_back(std::move(parts)); }
+  void Launch(std::vector<PassPart> parts) override {
+    launched_behind = flights_.size();
+    flights_.push_back(std::move(parts));
+  }
   PassResult Await() override {
     const std::vector<PassPart> parts = std::move(flights_.front());
     flights_.pop_front();
@@ -56,6 +59,7 @@ class TableEngine final : public Engine {
   }
 
   size_t in_flight() const { return flights_.size(); }
+  size_t launched_behind = 0;  // how many passes were in flight when the last one was launched
 
   absl::Status failure;  // of the next pass that is awaited
   absl::Status device;

@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/target_service/engine/table_engine.h"
 #include "tests/target_service/every_option.h"
 
 namespace tandem::target_service {
@@ -273,6 +277,68 @@ TEST(ChainedStepsTime, DoesNotBeginAnewWithTheStepBefore) {
     ASSERT_EQ(others.size(), 1u);
     EXPECT_EQ(others[0].pass_id(), verdicts[0].pass_id() + 1) << "the chained one's place";
   }
+}
+
+// Passes of 8 ms. While a chained Step is in one, the client overrules it. Is it back within a fifth
+// of a pass of the verdict that it read, the device waits for it after the next one, too; the
+// chained one's verdict, which it was not waiting for, does not count.
+TEST(ChainedStepsTime, AStepThatOverrulesFollowsTheVerdictBefore) {
+  for (const absl::Duration after : {absl::Milliseconds(1), absl::Milliseconds(3)}) {
+    Harness* clocked = nullptr;
+    std::function<void()> meanwhile;  // once, in the next pass
+    testing::TableModelOptions model{.vocabulary_size = kVocabulary};
+    model.before_pass = [&](absl::Span<const model::ForwardPart>) {
+      const concurrency::Instant end = clocked->clock.Now() + absl::Milliseconds(8);
+      if (auto now = std::exchange(meanwhile, nullptr)) now();
+      clocked->clock.Advance(end - clocked->clock.Now());
+      return absl::OkStatus();
+    };
+    Harness target({}, model);
+    clocked = &target;
+    target.device->MeasurePasses();
+    const auto greedy = OptionsOf(EveryRule()[0]);
+    Harness::Stream stream = target.Connect("chained"), other = target.Connect("other");
+    const Tokens text = {1};
+    const uint32_t own = *target.Expected(greedy, text, {})[0].next_token;
+    Harness::Send(stream, {FirstStep(1, text, {}, greedy), ChainedStep(2, 1, {{0, own, {1}}})});
+    target.device->RunOnce();
+    meanwhile = [&] {
+      target.clock.Advance(after);
+      Harness::Send(stream, {MakeStep(1, 3, Tokens{1, own}, 1)});
+    };
+    target.device->RunOnce();
+    target.device->RunOnce();
+    ASSERT_EQ(stream.sink->Take().size(), 3u);
+    Harness::Send(other, {FirstStep(1, text, {}, greedy)});
+    target.device->RunOnce();
+    EXPECT_EQ(other.sink->Take().size(), after < absl::Milliseconds(2) ? 0u : 1u);
+  }
+}
+
+// Three passes may be in flight. The one behind the overruled Step's goes on.
+TEST(ChainedStepsTime, OverrulingAwaitsOnePass) {
+  auto owned = std::make_unique<TableEngine>(
+      TableEngine::Table{{0, -1, -2}, {-2, 0, -1}, {-1, -2, 0}}, /*max_passes_in_flight=*/3);
+  TableEngine& engine = *owned;
+  Harness target({}, std::move(owned));
+  internal::v1::SequenceOptions greedy = SampledOptions(7, 0);
+  greedy.set_rule(v1::RULE_GREEDY);
+  Harness::Stream stream = target.Connect("chained"), other = target.Connect("other");
+  const Tokens text = {1};  // which is followed by itself
+  Harness::Send(stream, {FirstStep(1, text, {}, greedy), ChainedStep(2, 1, {{0, 1, {1}}})});
+  target.device->RunOnce();
+  target.device->RunOnce();
+  ASSERT_EQ(stream.sink->Take().size(), 1u);
+  target.device->RunOnce();
+  Harness::Send(other, {FirstStep(1, text, {}, greedy)});
+  target.device->RunOnce();
+  ASSERT_EQ(engine.in_flight(), 2u) << "the chained Step's, and the other's";
+  Harness::Send(stream, {MakeStep(1, 3, Tokens{1, 1}, 1)});
+  target.device->RunOnce();
+  EXPECT_EQ(engine.launched_behind, 1u);
+  target.RunAll();
+  EXPECT_EQ(stream.sink->Take().size(), 2u);
+  EXPECT_EQ(other.sink->Take().size(), 1u);
 }
 
 TEST(ChainedStepsRules, OthersHaveNone) {
