@@ -41,6 +41,7 @@ absl::StatusOr<target_service::EngineOptions> TargetOptions(const ServeOptions& 
   model.threads = static_cast<int>(serve.threads);
   model.sampling_defaults = serve.generation_config == "model";
   model.offload = serve.offload;
+  model.max_rows = serve.max_rows;
   model.pool_tokens = serve.pool_tokens;
   TANDEM_ASSIGN_OR_RETURN(model.dtype, model::ParseDtype(serve.dtype));
   TANDEM_ASSIGN_OR_RETURN(model.cache_dtype, model::ParseDtype(serve.cache_dtype));

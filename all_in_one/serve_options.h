@@ -44,6 +44,7 @@ struct ServeOptions {
   bool offload = false;                    // the target's weights that do not fit stay in the file
   std::string cache_dtype = "auto";        // the target's keys and values: auto, fp32 or bf16
   std::string draft_cache_dtype = "auto";  // the draft's
+  int max_rows = 256;                      // of a pass of the target
   int64_t pool_tokens = 0;        // that all of the target's sequences hold; 0: as memory allows
   int64_t draft_pool_tokens = 0;  // the same for the draft's
   std::string generation_config = "model";  // source of sampling defaults: model, none

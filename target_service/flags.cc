@@ -10,6 +10,11 @@
 #include "torch/load_options.h"
 
 namespace tandem::target_service {
+namespace {
+
+constexpr int kLongestBlock = 64;  // in draft tokens; its rows are in one pass
+
+}  // namespace
 
 Flags::Flags()
     : device(Engines().front().name),
@@ -37,13 +42,16 @@ void Flags::AddTo(flags::FlagSet& flags) {
       "false is temperature 0), or none");
   flags.Group("Sequences");
   flags.Number("max-sequences", &options.max_sequences, 1, 65536, "maximum number of sequences");
-  flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, 64,
+  flags.Number("max-draft-tokens", &options.max_draft_tokens, 1, kLongestBlock,
                "maximum number of draft tokens in a block");
   flags.Number("max-nodes", &options.max_nodes, 0, speculation::kMaxTreeNodes,
                "maximum number of draft tokens in a tree; 0 = chains only");
   flags.Duration("linger", &options.linger, absl::ZeroDuration(), absl::Hours(1),
                  "how long the sequences of a broken stream are kept for a reconnection");
   flags.Group("Passes");
+  flags.Number("max-rows", &max_rows, kLongestBlock + 1, 65536,
+               "maximum number of rows per pass; each takes memory. On a card, 1024 read long "
+               "prompts faster than 256");
   flags.Number("prefill-rows", &options.prefill_rows, 1, 65536,
                "maximum rows of a pass for long prompts while rounds wait");
   flags.Number("pass-rows", &options.pass_rows, 0, 65536,
@@ -71,6 +79,7 @@ absl::Status Flags::Validate() const {
 absl::StatusOr<target_service::EngineOptions> Flags::EngineOptions() const {
   target_service::EngineOptions options;
   TANDEM_ASSIGN_OR_RETURN(options.model, load.Options());
+  options.model.max_rows = max_rows;
   options.model.sampling_defaults = generation_config == "model";
   options.gpu_memory_utilization = *gpu_memory_utilization;
   options.card = torch::ParseDevice(device).card;

@@ -23,9 +23,10 @@ struct Flags {
   model::LoadFlags load;
   std::string device;  // of EngineNames() (engines.h)
   std::optional<double> gpu_memory_utilization;
-  bool check_device = false;                // check it, say what was found, and end
-  std::string generation_config = "model";  // whose sampling defaults count: model, or none
-  Options options;                          // of these, what flags say
+  int max_rows = model::LoadOptions().max_rows;  // of a pass
+  bool check_device = false;                     // check it, say what was found, and end
+  std::string generation_config = "model";       // whose sampling defaults count: model, or none
+  Options options;                               // of these, what flags say
 
   void AddTo(flags::FlagSet& flags);
   // INVALID_ARGUMENT naming each bad flag. Looks at no file, no port.

@@ -45,11 +45,12 @@ absl::StatusOr<int> PagesThatFit(const CardRoom& room, int min_pages) {
   const int64_t least = room.page_bytes * (int64_t{min_pages} + 1);
   return absl::ResourceExhaustedError(absl::StrFormat(
       "%.1f GiB are missing: the card has %.1f GiB free, of which %.0f %% may be used; the weights "
-      "take %.1f GiB, a pass %.1f, LibTorch %.1f, and one text of the context length %.1f\n  hint: "
-      "--pool-tokens sets a smaller cache, --gpu-memory-utilization the share",
+      "take %.1f GiB, a pass of %d rows %.1f, LibTorch %.1f, and one text of the context length "
+      "%.1f\n  hint: --pool-tokens sets a smaller cache, --max-rows a smaller pass, "
+      "--gpu-memory-utilization the share",
       Gibibytes(least - left), Gibibytes(room.free_bytes), 100 * room.utilization,
-      Gibibytes(room.weight_bytes), Gibibytes(room.pass_bytes), Gibibytes(kLibraryBytes),
-      Gibibytes(least)));
+      Gibibytes(room.weight_bytes), room.max_rows, Gibibytes(room.pass_bytes),
+      Gibibytes(kLibraryBytes), Gibibytes(least)));
 }
 
 }  // namespace tandem::torch

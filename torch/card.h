@@ -34,7 +34,8 @@ struct CardRoom {
   int64_t free_bytes = 0;    // of the card, before anything of the model is there
   double utilization = 0.9;  // the share of these that may be used
   int64_t weight_bytes = 0;
-  int64_t pass_bytes = 0;  // activations and logits of a pass, and the judge's room
+  int max_rows = 0;        // of a pass
+  int64_t pass_bytes = 0;  // activations and logits of such a pass, and the judge's room
   int64_t page_bytes = 0;  // keys and values of one page
 };
 

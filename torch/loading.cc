@@ -17,6 +17,7 @@
 #include "model/packed_linear.h"
 #include "model/rope_table.h"
 #include "torch/card.h"
+#include "torch/graphs/pass_inputs.h"
 #include "torch/kernels/cuda_driver.h"
 #include "torch/kernels/device_judge.h"
 #include "torch/path_choice.h"
@@ -33,8 +34,8 @@ using model::Dtype;
 
 constexpr size_t kCheckedLayers = 2;
 constexpr int kCheckedWindow = 11;
-constexpr int kCheckPages = 8;  // as CheckModel says
-constexpr int kCheckRows = 64;  // of the reference's passes
+constexpr int kCheckPages = 16;  // as CheckModel says
+constexpr int kCheckRows = 64;   // of the reference's passes
 constexpr int kTileRepeats = 20;
 
 // Of a file's matrices; that of the logits' stands for all.
@@ -168,6 +169,11 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
     return absl::InvalidArgumentError(
         "--kv-cache-dtype is for --device=cpu; LibTorch holds keys and values as it computes");
   }
+  if (options.model.max_rows > kMostCheckedRows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-rows=", options.model.max_rows, ": LibTorch takes at most ",
+                     kMostCheckedRows, " rows per pass, which is what the self-check compares"));
+  }
   TANDEM_ASSIGN_OR_RETURN(
       model::ModelFiles files,
       model::ReadModelFiles(options.model.directory, options.model.sampling_defaults,
@@ -297,16 +303,14 @@ absl::StatusOr<int> Loading::Pages() const {
                                           Need(/*cache_bytes=*/0, options_->model.max_rows),
                                           FreeMemory()));
   }
-  const int rows = (options_->model.max_rows + tile_ - 1) / tile_ * tile_;
   CardRoom room;
   room.free_bytes = card_.free_bytes;
   room.utilization = options_->gpu_memory_utilization;
-  for (const process::MemoryPart& part : Need(/*cache_bytes=*/0, rows)) {
+  room.max_rows = options_->model.max_rows;
+  for (const process::MemoryPart& part : Need(/*cache_bytes=*/0, room.max_rows)) {
     if (part.name == "weights") room.weight_bytes = part.bytes;
     if (part.name == "activations") room.pass_bytes = part.bytes;
   }
-  // Logits are there twice, as the product and in fp32.
-  room.pass_bytes += int64_t{4} * rows * spec.vocabulary_size;
   room.pass_bytes += static_cast<int64_t>(kernels::DeviceJudge::kWorkspaceBytes);
   room.page_bytes = kPageTokens * TokenBytes();
   return PagesThatFit(room, whole(spec.context_length));
@@ -387,11 +391,15 @@ int64_t Loading::TokenBytes() const {
   return int64_t{2} * spec.kv_size() * spec.layers * (HasSixteenBits(type_) ? 2 : 4);
 }
 
-std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int rows) const {
+std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int max_rows) const {
+  const DecoderSpec& spec = files_.config.spec;
+  const int rows = RowSizes(tile_ > 0 ? tile_ : kTiles[0], max_rows).back();
   std::vector<process::MemoryPart> need = model::MemoryNeed(
-      files_.config.spec, files_.tensors, HeldAs(others_.value_or(type_)), /*pool_tokens=*/0, rows);
+      spec, files_.tensors, HeldAs(others_.value_or(type_)), /*pool_tokens=*/0, rows);
   for (process::MemoryPart& part : need) {
     if (part.name == "cache") part.bytes = cache_bytes;
+    // Logits are there twice, as the product and in fp32.
+    if (part.name == "activations") part.bytes += int64_t{4} * rows * spec.vocabulary_size;
   }
   // On a processor the device's memory is this process's.
   if (options_->device != kCuda) need.push_back(process::ServiceRoom());

@@ -62,8 +62,8 @@ class Loading {
   absl::StatusOr<int> Pages() const;  // of the cache
   absl::StatusOr<StepOptions> OptionsFor(const Path& path) const;
   int64_t TokenBytes() const;  // of keys and values
-  // As MemoryNeed, of a pass of `rows` rows.
-  std::vector<process::MemoryPart> Need(int64_t cache_bytes, int rows) const;
+  // As MemoryNeed, of passes of at most `max_rows` rows.
+  std::vector<process::MemoryPart> Need(int64_t cache_bytes, int max_rows) const;
   process::FreeMemory FreeMemory() const;  // of the device
 
   const LoadOptions* options_;

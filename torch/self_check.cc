@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "absl/hash/hash.h"
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "torch/graphs/pass_inputs.h"
 
 namespace tandem::torch {
 namespace {
@@ -32,7 +34,6 @@ constexpr size_t kLongCuts[] = {1, 1, 1, 3};  // of the end of the long text
 constexpr size_t kLongRows = 6;               // of the long text that are compared
 constexpr size_t kRepeated = 8;               // rows of the pass that comes again
 constexpr int kShortPass = 17;
-constexpr int kMostRows = 1024;
 
 std::vector<uint32_t> RandomText(std::mt19937& random, int length, uint32_t vocabulary) {
   std::vector<uint32_t> text(static_cast<size_t>(length));
@@ -124,78 +125,102 @@ absl::Status Near(absl::Span<const std::vector<float>> rows,
   return absl::OkStatus();
 }
 
-// Two texts, of which passes of `tiles` read the beginnings side by side. A row of a large
-// vocabulary is held as a number.
-class TwoTexts {
+// Of the beginnings of several texts: rows as numbers.
+using Readings = std::vector<std::vector<size_t>>;
+
+// Two texts, or as many as rows of the longest pass require, of which passes of `tiles` read the
+// beginnings side by side. A row of a large vocabulary is held as a number.
+class SideBySide {
  public:
-  TwoTexts(LanguageModel& model, uint32_t vocabulary) {
-    most_rows_ =
-        std::min({model.max_rows(), kMostRows, 2 * static_cast<int>(model.info().context_length)});
+  SideBySide(LanguageModel& model, uint32_t vocabulary) {
+    const int context = static_cast<int>(model.info().context_length);
+    most_rows_ = std::min({model.max_rows(), kMostCheckedRows, kMostTexts * context});
+    const int count = std::max(2, (most_rows_ + context - 1) / context);
     std::mt19937 random(20261129);
-    for (std::vector<uint32_t>& text : texts_) {
-      text = RandomText(random, (most_rows_ + 1) / 2, vocabulary);
+    for (int i = 0; i < count; ++i) {
+      texts_.push_back(RandomText(random, Share(0, count, most_rows_), vocabulary));
     }
   }
 
   int most_rows() const { return most_rows_; }
 
-  // The first `rows` rows of both, half of each, in passes of at most `pass_rows`.
-  absl::StatusOr<std::vector<size_t>> Read(LanguageModel& model, int rows, int pass_rows) const {
-    std::array<std::unique_ptr<Cache>, 2> caches;
+  // The first rows of all, `rows` together, in passes of at most `pass_rows`.
+  absl::StatusOr<Readings> Read(LanguageModel& model, int rows, int pass_rows) const {
+    const size_t count = texts_.size();
+    std::vector<std::unique_ptr<Cache>> caches(count);
     for (auto& cache : caches) {
-      TANDEM_ASSIGN_OR_RETURN(cache, model.NewCache((most_rows_ + 1) / 2));
+      TANDEM_ASSIGN_OR_RETURN(cache, model.NewCache(static_cast<int>(texts_[0].size())));
     }
-    const std::array<size_t, 2> ends = {static_cast<size_t>((rows + 1) / 2),
-                                        static_cast<size_t>(rows / 2)};
-    std::array<std::vector<size_t>, 2> read;
-    while (read[0].size() + read[1].size() < static_cast<size_t>(rows)) {
+    Readings read(count);
+    for (int left_of_all = rows; left_of_all > 0;) {
       std::vector<ForwardPart> parts;
-      size_t left = static_cast<size_t>(pass_rows);
-      std::array<size_t, 2> taken = {};
-      for (size_t i = 0; i < 2; ++i) {
-        taken[i] = std::min(left, ends[i] - read[i].size());
-        left -= taken[i];
-        const absl::Span<const uint32_t> text(texts_[i]);
-        if (taken[i] == 0) continue;
-        parts.push_back({caches[i].get(), text.subspan(read[i].size(), taken[i]), 0});
+      std::vector<size_t> taken(count);
+      int left = std::min(pass_rows, left_of_all);
+      left_of_all -= left;
+      for (size_t i = 0; i < count && left > 0; ++i) {
+        const int end = Share(static_cast<int>(i), static_cast<int>(count), rows);
+        const int some = std::min(left, end - static_cast<int>(read[i].size()));
+        if (some == 0) continue;
+        taken[i] = static_cast<size_t>(some);
+        left -= some;
+        parts.push_back(
+            {caches[i].get(), absl::MakeSpan(texts_[i]).subspan(read[i].size(), taken[i]), 0});
       }
       TANDEM_ASSIGN_OR_RETURN(const model::Logits logits, model.Forward(parts));
       int row = 0;
-      for (size_t i = 0; i < 2; ++i) {
+      for (size_t i = 0; i < count; ++i) {
         for (size_t n = 0; n < taken[i]; ++n) read[i].push_back(NumberOf(logits.row(row++)));
       }
     }
-    read[0].insert(read[0].end(), read[1].begin(), read[1].end());
-    return read[0];
+    return read;
   }
 
  private:
+  static constexpr int kMostTexts = 16;
+
+  // Of `rows`, those of text `i` of `count`.
+  static int Share(int i, int count, int rows) { return rows / count + (i < rows % count ? 1 : 0); }
+
   static size_t NumberOf(absl::Span<const float> row) {
     return absl::HashOf(
         absl::string_view(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float)));
   }
 
   int most_rows_ = 0;
-  std::array<std::vector<uint32_t>, 2> texts_;
+  std::vector<std::vector<uint32_t>> texts_;
 };
 
-// A pass of one tile, of two, … on the one device, and passes of `pass_rows` on the other; 0: the
-// same passes.
+// The first row of `read` that is not the same row of `wanted`, which may have more.
+std::optional<size_t> FirstDifference(const Readings& read, const Readings& wanted) {
+  size_t row = 0;
+  for (size_t text = 0; text < read.size(); ++text) {
+    for (size_t i = 0; i < read[text].size(); ++i, ++row) {
+      if (read[text][i] != wanted[text][i]) return row;
+    }
+  }
+  return std::nullopt;
+}
+
+// A pass of each size on the one device, and passes of `pass_rows` on the other; 0: the same.
 absl::Status SameTiles(LanguageModel& device, LanguageModel& other, uint32_t vocabulary, int tile,
                        int pass_rows) {
-  const TwoTexts texts(device, vocabulary);
-  for (int rows = std::min(tile, texts.most_rows());;
-       rows = std::min(rows + tile, texts.most_rows())) {
-    TANDEM_ASSIGN_OR_RETURN(const auto whole, texts.Read(device, rows, rows));
-    TANDEM_ASSIGN_OR_RETURN(const auto wanted,
-                            texts.Read(other, rows, pass_rows > 0 ? pass_rows : rows));
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (whole[i] == wanted[i]) continue;
-      return absl::DataLossError(
-          absl::StrCat("row ", i, " of a pass of ", rows, " rows has other bits"));
-    }
-    if (rows == texts.most_rows()) return absl::OkStatus();
+  const SideBySide texts(device, vocabulary);
+  Readings wanted;
+  if (pass_rows > 0) {
+    TANDEM_ASSIGN_OR_RETURN(wanted, texts.Read(other, texts.most_rows(), pass_rows));
   }
+  for (const int size : RowSizes(tile, texts.most_rows())) {
+    const int rows = std::min(size, texts.most_rows());
+    TANDEM_ASSIGN_OR_RETURN(const Readings read, texts.Read(device, rows, rows));
+    if (pass_rows == 0) {
+      TANDEM_ASSIGN_OR_RETURN(wanted, texts.Read(other, rows, rows));
+    }
+    if (const auto row = FirstDifference(read, wanted); row.has_value()) {
+      return absl::DataLossError(
+          absl::StrCat("row ", *row, " of a pass of ", rows, " rows has other bits"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Texts of one device, and their rows when each was read alone. What several checks compare with is

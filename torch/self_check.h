@@ -8,7 +8,7 @@
 //   repeat    the same pass once more: the same bits
 //   long      rows near the end of a text of several pages: the decoder's, and the same bits in
 //             any cut
-//   tiles     rows of passes of one whole tile, of two, …, and in short passes: the same bits
+//   tiles     rows of passes of each size (RowSizes), and in short passes: the same bits
 //   trees     a row of a tree, and the same row of its chain: the same bits
 //   capture   passes can be captured as graphs
 //   eager     a pass by its graph, and eagerly: the same bits
@@ -38,11 +38,13 @@ struct CheckSize {
   int tile = 0;  // rows of a product; 0: `tiles` is left out
   int long_text = 300;
 };
-// Of a card: as many cells as attention cuts into several partials. `tiles` has at most 1,024 rows.
+// `tiles` compares no longer passes.
+inline constexpr int kMostCheckedRows = 2048;
+// Of a card: as many cells as attention cuts into several partials.
 inline CheckSize CheckSizeOfCard(int tile) { return {tile, 1000}; }
 
 // All results, those that passed too. Both models have the same weights and vocabulary, and room
-// for 600 tokens in all, or 2,048 with the size of a card. `tolerance` is that of parity: the
+// for 600 tokens in all, or 4,096 with the size of a card. `tolerance` is that of parity: the
 // largest difference of a row, relative to its largest logit. An error of the device is the result
 // of the check that met it.
 std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::LanguageModel& reference,

@@ -36,6 +36,7 @@ TEST(CacheSizeTest, WhatIsLeftInWholePages) {
   room.free_bytes = 100 * kGibibyte;
   room.utilization = 0.9;
   room.weight_bytes = 16 * kGibibyte;
+  room.max_rows = 256;
   room.pass_bytes = kGibibyte;
   room.page_bytes = kGibibyte / 32;  // 128 KiB per token
   EXPECT_EQ(*PagesThatFit(room, 32), (90 - 16 - 1 - 1) * 32 - 1);
@@ -47,8 +48,10 @@ TEST(CacheSizeTest, WhatIsLeftInWholePages) {
     room.free_bytes = free * kGibibyte;
     const auto pages = PagesThatFit(room, least);
     EXPECT_EQ(pages.status().code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_THAT(pages.status().message(), HasSubstr("the weights take 16.0 GiB, a pass 1.0"));
-    EXPECT_THAT(pages.status().message(), HasSubstr("--gpu-memory-utilization"));
+    EXPECT_THAT(pages.status().message(),
+                HasSubstr("the weights take 16.0 GiB, a pass of 256 rows 1.0"));
+    EXPECT_THAT(pages.status().message(),
+                HasSubstr("--max-rows a smaller pass, --gpu-memory-util"));
     // One page more than there are; or with 10 GiB usable, 16 + 1 + 1 and two pages.
     EXPECT_THAT(std::string(pages.status().message()),
                 ::testing::StartsWith(free == 100 ? "0.0 GiB are missing" : "8.1 GiB are missing"));

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr int kWholePages = 16;
+constexpr int kWholePages = 20;  // another number than the self-check has
 
 // Spoils the logits of a pass.
 using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>& logits)>;
@@ -168,6 +168,7 @@ class LoadTest : public ::testing::Test {
     options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
     options.model.pool_tokens = pool_tokens_;
     options.model.dtype = dtype_;
+    options.model.max_rows = max_rows_;
     options.device = device_;
     options.type = type;
     options.pass_kernels = LoadKernels;
@@ -183,6 +184,7 @@ class LoadTest : public ::testing::Test {
 
   int64_t pool_tokens_ = kWholePages * kPageTokens;
   model::Dtype dtype_ = model::Dtype::kAuto;
+  int max_rows_ = 256;
   std::string device_ = kCuda;
   model::LoadReport report_;
   std::string log_;
@@ -196,6 +198,51 @@ TEST_F(LoadTest, APoolBeyondTheMemoryIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("room for a cache of "));
   EXPECT_EQ(log_, "") << "nothing was computed";
+}
+
+TEST_F(LoadTest, LongerPassesThanTheSelfCheckComparesAreRefused) {
+  for (const char* device : {kCuda, kTorchCpu}) {
+    device_ = device;
+    max_rows_ = kMostCheckedRows + 1;
+    const absl::Status status = LoadIt().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("--max-rows=2049: LibTorch takes at most 2048 rows per pass"));
+  }
+}
+
+// A row's logits are there twice, beside what the decoder holds of it.
+TEST_F(LoadTest, MoreRowsTakeMoreMemory) {
+  device_ = kTorchCpu;
+  pool_tokens_ = int64_t{1} << 32;
+  const auto activations = [this](int max_rows) {
+    max_rows_ = max_rows;
+    const std::string message(LoadIt(/*tile=*/64, ComputeType::kFloat32).status().message());
+    const size_t at = message.find("activations ");
+    EXPECT_NE(at, message.npos) << message;
+    return std::stod(message.substr(at + std::string("activations ").size()));
+  };
+  const double few = activations(256);
+  EXPECT_NEAR(activations(1024), 4 * few, 0.2);
+  EXPECT_NEAR(activations(1025), 4.25 * few, 0.2) << "whole tiles count";
+}
+
+// What goes wrong in passes beyond those of 256 rows is found.
+TEST_F(LoadTest, PassesOfAThousandRowsAreChecked) {
+  max_rows_ = 1000;
+  const auto model = LoadIt(/*tile=*/128);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->max_rows(), 1000);
+  EXPECT_THAT(SwitchedOff(**model), IsEmpty());
+  for (const char* path : {"spans-graphs", "spans"}) {
+    faults[path] = [](const PassRows& pass, std::vector<float>& logits) {
+      if (pass.rows.size() >= 500) logits.back() = std::nextafter(logits.back(), 1e9f);
+    };
+  }
+  const auto checked = LoadIt(/*tile=*/128);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_THAT(SwitchedOff(**checked), ElementsAre("spans-graphs", "spans"));
+  EXPECT_THAT(log_, HasSubstr("tiles: row "));
 }
 
 TEST_F(LoadTest, Int4IsRefused) {

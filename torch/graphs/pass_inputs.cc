@@ -10,12 +10,42 @@ int WholeTiles(size_t rows, int tile) {
   return static_cast<int>((rows + size - 1) / size * size);
 }
 
+constexpr int kFineTiles = 4;  // up to which every whole number of tiles is a size
+
+int StepBehind(int rows, int tile) {
+  int step = tile;
+  while (rows >= 2 * kFineTiles * step) step *= 2;
+  return step;
+}
+
+// Rows with logits of passes of `rows` rows, ascending. In a pass of more than four tiles few rows
+// have any, or, where rounds fill it, nearly all.
+std::vector<int> LogitsSizes(int rows, int tile) {
+  std::vector<int> sizes = {0};
+  const bool fine = rows <= kFineTiles * tile;
+  for (int size = tile; size < rows; size = fine ? size + tile : size * 4) sizes.push_back(size);
+  sizes.push_back(rows);
+  return sizes;
+}
+
+int SmallestWithRoom(const std::vector<int>& sizes, size_t rows) {
+  return *std::lower_bound(sizes.begin(), sizes.end(), static_cast<int>(rows));
+}
+
 template <typename T>
 T* At(char* block, size_t offset) {
   return reinterpret_cast<T*>(block + offset);
 }
 
 }  // namespace
+
+std::vector<int> RowSizes(int tile, int max_rows) {
+  const int last = WholeTiles(static_cast<size_t>(max_rows), tile);
+  std::vector<int> sizes;
+  for (int rows = tile; rows < last; rows += StepBehind(rows, tile)) sizes.push_back(rows);
+  sizes.push_back(last);
+  return sizes;
+}
 
 std::vector<int> CellsInSight(const PassRows& pass) {
   std::vector<int> cells(pass.pages.size(), 0);
@@ -29,17 +59,18 @@ std::vector<int> CellsInSight(const PassRows& pass) {
 
 PassShape ShapeOf(const PassRows& pass, const InputSizes& sizes) {
   PassShape shape;
-  shape.rows = std::max(WholeTiles(pass.rows.size(), sizes.tile), sizes.tile);
-  shape.logits_rows = WholeTiles(pass.logits_rows.size(), sizes.tile);
+  shape.rows = SmallestWithRoom(RowSizes(sizes.tile, sizes.max_rows), pass.rows.size());
+  shape.logits_rows =
+      SmallestWithRoom(LogitsSizes(shape.rows, sizes.tile), pass.logits_rows.size());
   return shape;
 }
 
 std::vector<PassShape> AllShapes(const InputSizes& sizes) {
   std::vector<PassShape> shapes;
-  for (int rows = WholeTiles(static_cast<size_t>(sizes.max_rows), sizes.tile); rows > 0;
-       rows -= sizes.tile) {
-    for (int logits = rows; logits >= 0; logits -= sizes.tile) shapes.push_back({rows, logits});
+  for (const int rows : RowSizes(sizes.tile, sizes.max_rows)) {
+    for (const int logits : LogitsSizes(rows, sizes.tile)) shapes.push_back({rows, logits});
   }
+  std::reverse(shapes.begin(), shapes.end());
   return shapes;
 }
 

@@ -16,7 +16,7 @@
 
 namespace tandem::torch {
 
-// Both are whole tiles.
+// Both are whole tiles, and one of RowSizes.
 struct PassShape {
   int rows = 0;         // at least one tile
   int logits_rows = 0;  // 0: no row has logits
@@ -30,6 +30,12 @@ struct InputSizes {
   int max_pages = 0;  // of a row
   uint32_t scratch_page = 0;
 };
+
+// The numbers of rows that passes are filled up to, ascending. Up to four tiles these are all whole
+// tiles; from there on there are four between a number and its double, so a fifth of a pass fills
+// it up at most, and a few more graphs are enough for twice as many rows. The last one is the
+// smallest whole number of tiles that has room for max_rows.
+std::vector<int> RowSizes(int tile, int max_rows);
 
 // Of each part of the pass: how many of its cells its rows may look at.
 std::vector<int> CellsInSight(const PassRows& pass);

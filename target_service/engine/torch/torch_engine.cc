@@ -6,15 +6,16 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "target_service/engine/judging.h"
+#include "torch/graphs/pass_inputs.h"
 
 namespace tandem::target_service {
 namespace {
 
-// Every size of a pass that is computed as one shape: whole tiles.
+// Every size of a pass that is computed as one shape.
 std::vector<int> Buckets(int tile, int max_rows) {
-  std::vector<int> buckets;
-  for (int rows = tile; tile > 0 && rows < max_rows; rows += tile) buckets.push_back(rows);
-  buckets.push_back(max_rows);
+  if (tile == 0) return {max_rows};
+  std::vector<int> buckets = torch::RowSizes(tile, max_rows);
+  buckets.back() = max_rows;
   return buckets;
 }
 

@@ -33,7 +33,7 @@ class RandomProgram {
  public:
   explicit RandomProgram(uint32_t seed) : random_(seed) {
     sizes_.tile = 2 << Below(3);
-    sizes_.max_rows = 1 + Below(30);
+    sizes_.max_rows = 1 + Below(60);
     sizes_.max_pages = 1 + Below(3);
     sizes_.scratch_page = static_cast<uint32_t>(kSequences * sizes_.max_pages);
     // Pages in any order, each of one sequence.
@@ -214,6 +214,35 @@ TEST(PassShapeTest, WholeTilesOfRowsAndOfLogits) {
               ::testing::ElementsAre(PassShape{192, 192}, PassShape{192, 128}, PassShape{192, 64},
                                      PassShape{192, 0}, PassShape{128, 128}, PassShape{128, 64},
                                      PassShape{128, 0}, PassShape{64, 64}, PassShape{64, 0}));
+}
+
+// Twice as many rows take a few more sizes, and no more than a fifth of a pass fills it up.
+TEST(PassShapeTest, SizesOfLongPassesAreFew) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(RowSizes(64, 1), ElementsAre(64));
+  EXPECT_THAT(RowSizes(64, 256), ElementsAre(64, 128, 192, 256));
+  EXPECT_THAT(RowSizes(64, 1000),
+              ElementsAre(64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024));
+  EXPECT_THAT(RowSizes(64, 1025), ::testing::Contains(1024));
+  EXPECT_EQ(RowSizes(64, 1025).back(), 1088);
+  for (const int tile : {32, 64, 192}) {
+    const std::vector<int> sizes = RowSizes(tile, 2048);
+    for (size_t i = 1; i < sizes.size(); ++i) {
+      EXPECT_EQ(sizes[i] % tile, 0);
+      EXPECT_LE(sizes[i] - sizes[i - 1], std::max(tile, sizes[i] / 5)) << sizes[i];
+    }
+  }
+  const InputSizes sizes{.tile = 64, .max_rows = 1024};
+  EXPECT_LE(AllShapes(sizes).size(), 4 * AllShapes({.tile = 64, .max_rows = 256}).size());
+  const std::vector<Row> rows(600);
+  const std::vector<int> wanted(600);
+  for (const auto& [logits, size] :
+       {std::pair{0, 0}, {1, 64}, {65, 256}, {256, 256}, {257, 640}, {600, 640}}) {
+    const PassShape shape =
+        ShapeOf({rows, {}, absl::MakeSpan(wanted).first(static_cast<size_t>(logits))}, sizes);
+    EXPECT_EQ(shape, (PassShape{640, size})) << logits;
+    EXPECT_THAT(AllShapes(sizes), Contains(shape));
+  }
 }
 
 // A device that refuses the capture says so, and has left it.
