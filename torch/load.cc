@@ -35,6 +35,18 @@ absl::StatusOr<PathChoice> ChosenPath(const Loading& loading, const std::string&
   return choice;
 }
 
+// The same with products of all rows of a pass, where these give the bits of tiles.
+Path WithProducts(const Loading& loading, const std::string& device, Path path) {
+  if (!loading.HasLongPasses()) return path;
+  const absl::Status same = loading.CheckProducts(path);
+  path.whole_products = same.ok();
+  base::LogFields log("products_chosen");
+  log.Add("device", device).Add("products", same.ok() ? "whole" : "tiles");
+  if (!same.ok()) log.Add("differs", same.message());
+  TANDEM_LOG(kInfo) << log;
+  return path;
+}
+
 // The whole model. Where it has no room for graphs, or they fail on it, it goes without.
 absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
                                                      const std::string& device,
@@ -93,7 +105,8 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Load(const LoadOptions& options,
   phases.End("files");
   TANDEM_RETURN_IF_ERROR(loading.ChooseTile());
   phases.End("tile");
-  TANDEM_ASSIGN_OR_RETURN(const PathChoice choice, ChosenPath(loading, options.device));
+  TANDEM_ASSIGN_OR_RETURN(PathChoice choice, ChosenPath(loading, options.device));
+  choice.chosen.path = WithProducts(loading, options.device, choice.chosen.path);
   phases.End("self-check");
   model::LoadReport report;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<TorchModel> model,
@@ -137,14 +150,18 @@ absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<CheckResult> results, loading.Check(path));
     const absl::Status status = FirstFailures(results);
     std::vector<CostPoint> cost;
+    std::string products;
     if (status.ok()) {
       model::LoadReport unused;
-      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(path, &unused));
+      const Path best = WithProducts(loading, options.device, path);
+      if (best.whole_products) products = ", one product per pass";
+      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(best, &unused));
       TANDEM_ASSIGN_OR_RETURN(cost, MeasureCost(*model));
       if (report.numerics_id.empty()) report.numerics_id = model->info().numerics_id;
       report.vocabulary_size = model->info().vocabulary_size;
     }
-    absl::StrAppend(&report.table, "path: ", PathName(path), "\n", CheckTable(results, cost), "\n");
+    absl::StrAppend(&report.table, "path: ", PathName(path), products, "\n",
+                    CheckTable(results, cost), "\n");
     report.all_passed = report.all_passed && status.ok();
   }
   return report;

@@ -37,6 +37,7 @@ constexpr int kCheckedWindow = 11;
 constexpr int kCheckPages = 16;  // as CheckModel says
 constexpr int kCheckRows = 64;   // of the reference's passes
 constexpr int kTileRepeats = 20;
+constexpr int kRowsInTiles = 256;  // up to which passes of a processor are computed in tiles
 
 // Of a file's matrices; that of the logits' stands for all.
 ComputeType FileType(const DecoderTensors& tensors) {
@@ -280,6 +281,21 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   return results;
 }
 
+bool Loading::HasLongPasses() const {
+  return options_->model.max_rows > (options_->device == kCuda ? tile_ : kRowsInTiles);
+}
+
+absl::Status Loading::CheckProducts(const Path& path) const {
+  const CheckedModel checked(files_.config.spec, files_.tensors);
+  const auto with = [&](bool whole_products) {
+    return MakeSmall(checked.spec, checked.tensors, {path.attention, path.graphs, whole_products},
+                     options_->model.max_rows);
+  };
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> tiles, with(false));
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> whole, with(true));
+  return CheckWholeProducts(*whole, *tiles, tiles->step().info().tile);
+}
+
 absl::StatusOr<std::unique_ptr<TorchModel>> Loading::MakeSmall(const DecoderSpec& spec,
                                                                const DecoderTensors& tensors,
                                                                const Path& path,
@@ -369,6 +385,7 @@ absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
   options.others = others_;
   options.attention = path.attention;
   options.graphs = path.graphs;
+  options.whole_products = path.whole_products;
   options.tile = tile_;
   options.threads = options_->model.threads;
   options.max_rows = options_->model.max_rows;
@@ -398,8 +415,10 @@ std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int max_rows
       spec, files_.tensors, HeldAs(others_.value_or(type_)), /*pool_tokens=*/0, rows);
   for (process::MemoryPart& part : need) {
     if (part.name == "cache") part.bytes = cache_bytes;
-    // Logits are there twice, as the product and in fp32.
-    if (part.name == "activations") part.bytes += int64_t{4} * rows * spec.vocabulary_size;
+    // Logits are there twice, as the product and in fp32; so is what a product of all rows gives.
+    const int64_t more =
+        spec.vocabulary_size + 2 * spec.intermediate_size + int64_t{2} * spec.hidden_size;
+    if (part.name == "activations") part.bytes += 4 * rows * more;
   }
   // On a processor the device's memory is this process's.
   if (options_->device != kCuda) need.push_back(process::ServiceRoom());

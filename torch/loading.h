@@ -42,6 +42,14 @@ class Loading {
   // (library/interface.h).
   absl::StatusOr<std::vector<CheckResult>> Check(const Path& path) const;
 
+  // Whether a pass has more than a tile, so that its products may be whole. Not on a processor up
+  // to 256 rows: comparing takes longer there than whole products save.
+  bool HasLongPasses() const;
+
+  // OK: in passes of any size rows have the same bits with StepOptions::whole_products, on the
+  // model's first layers. Else what differs. `path` has passed its check.
+  absl::Status CheckProducts(const Path& path) const;
+
   // The whole model. `report` may be null.
   absl::StatusOr<std::unique_ptr<TorchModel>> Finish(const Path& path,
                                                      model::LoadReport* report) const;

@@ -15,6 +15,8 @@ namespace tandem::torch {
 struct Path {
   Attention attention = Attention::kGather;
   bool graphs = false;
+  // StepOptions::whole_products. Rows have the same bits without, so it is not in the name.
+  bool whole_products = false;
 
   bool operator==(const Path&) const = default;
 };

@@ -396,6 +396,14 @@ absl::Status CheckSameBits(LanguageModel& device, LanguageModel& other, const Ch
   return SameTiles(device, other, vocabulary, size.tile, /*pass_rows=*/0);
 }
 
+absl::Status CheckWholeProducts(LanguageModel& whole, LanguageModel& tiles, int tile) {
+  const uint32_t vocabulary = std::min(whole.info().vocabulary_size, tiles.info().vocabulary_size);
+  if (SideBySide(whole, vocabulary).most_rows() < whole.max_rows()) {
+    return absl::FailedPreconditionError("the context is too short to compare the longest passes");
+  }
+  return SameTiles(whole, tiles, vocabulary, tile, /*pass_rows=*/tile);
+}
+
 absl::Status FirstFailures(absl::Span<const CheckResult> results) {
   std::vector<std::string> failures;
   for (const CheckResult& result : results) {

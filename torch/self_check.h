@@ -55,6 +55,11 @@ std::vector<CheckResult> CheckModel(model::LanguageModel& device, model::Languag
 absl::Status CheckSameBits(model::LanguageModel& device, model::LanguageModel& other,
                            const CheckSize& size = {});
 
+// Whether a device whose products are of all rows of a pass (StepOptions::whole_products) gives the
+// bits of one whose products are of `tile` rows, in a pass of each size up to max_rows, which both
+// share. DATA_LOSS: it does not. FAILED_PRECONDITION: the context is too short for such passes.
+absl::Status CheckWholeProducts(model::LanguageModel& whole, model::LanguageModel& tiles, int tile);
+
 // OK: all passed. FAILED_PRECONDITION: the names and differences of those that did not.
 absl::Status FirstFailures(absl::Span<const CheckResult> results);
 

@@ -234,6 +234,7 @@ TEST_F(LoadTest, PassesOfAThousandRowsAreChecked) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->max_rows(), 1000);
   EXPECT_THAT(SwitchedOff(**model), IsEmpty());
+  EXPECT_THAT(log_, HasSubstr("products_chosen device=cuda products=whole"));
   for (const char* path : {"spans-graphs", "spans"}) {
     faults[path] = [](const PassRows& pass, std::vector<float>& logits) {
       if (pass.rows.size() >= 500) logits.back() = std::nextafter(logits.back(), 1e9f);
@@ -243,6 +244,12 @@ TEST_F(LoadTest, PassesOfAThousandRowsAreChecked) {
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_THAT(SwitchedOff(**checked), ElementsAre("spans-graphs", "spans"));
   EXPECT_THAT(log_, HasSubstr("tiles: row "));
+}
+
+TEST_F(LoadTest, AProcessorsShortPassesStayInTiles) {
+  device_ = kTorchCpu;
+  ASSERT_TRUE(LoadIt(/*tile=*/32, ComputeType::kFloat32).ok());
+  EXPECT_EQ(log_, "");
 }
 
 TEST_F(LoadTest, Int4IsRefused) {

@@ -21,6 +21,7 @@ struct Held {
   ComputeType type = ComputeType::kFloat32;
   int tile = 0;
   int threads = 1;
+  int max_rows = 256;
   model::Dtype dtype = model::Dtype::kAuto;  // says what `type` leaves open: of int8 checkpoints
 };
 
@@ -31,6 +32,7 @@ inline std::unique_ptr<model::LanguageModel> LoadTorch(const std::string& direct
   options.model.directory = directory;
   options.model.threads = held.threads;
   options.model.dtype = held.dtype;
+  options.model.max_rows = held.max_rows;
   options.model.pool_tokens = 64 * kPageTokens;
   options.library = tandem::testing::BuildPath("lib/libtandem_torch.so");
   options.type = held.type;

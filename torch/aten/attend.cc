@@ -20,8 +20,7 @@ int64_t Pages(int cells) { return (cells + kPageTokens - 1) / kPageTokens; }
 // order. Either way the operands have the same shapes and strides for the same number of cells.
 class GatherAttender final : public Attender {
  public:
-  GatherAttender(const HeadSizes& sizes, at::Device device, int tile)
-      : sizes_(sizes), device_(device), tile_(tile) {}
+  GatherAttender(const HeadSizes& sizes, at::Device device) : sizes_(sizes), device_(device) {}
 
   bool Begin(const PassRows& pass) override {
     pass_ = pass;
@@ -46,14 +45,14 @@ class GatherAttender final : public Attender {
     return false;
   }
 
-  at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
+  at::Tensor Attend(const LayerCache& layer, int window, int64_t first_row,
                     const at::Tensor& queries) override {
     if (layer_ != layer.keys.const_data_ptr()) CopyTogether(layer);
     const int64_t group = sizes_.heads / sizes_.kv_heads;
     at::Tensor out = at::zeros_like(queries, at::kFloat);
     const at::Tensor scaled = queries.to(at::kFloat).mul(sizes_.scale);
-    const size_t first = static_cast<size_t>(tile_index) * static_cast<size_t>(tile_);
-    const size_t end = std::min(first + static_cast<size_t>(tile_), pass_.rows.size());
+    const auto first = static_cast<size_t>(first_row);
+    const size_t end = std::min(first + static_cast<size_t>(queries.size(0)), pass_.rows.size());
     for (size_t i = first; i < end; ++i) {
       const Row& row = pass_.rows[i];
       const LayerCache& copy = copies_[static_cast<size_t>(row.part)];
@@ -92,7 +91,6 @@ class GatherAttender final : public Attender {
 
   const HeadSizes sizes_;
   const at::Device device_;
-  const int tile_;
   PassRows pass_;
   std::vector<at::Tensor> pages_;  // of each part
   std::vector<at::Tensor> cells_;  // of each row that is not straight; else undefined
@@ -102,8 +100,8 @@ class GatherAttender final : public Attender {
 
 }  // namespace
 
-std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile) {
-  return std::make_unique<GatherAttender>(sizes, device, tile);
+std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device) {
+  return std::make_unique<GatherAttender>(sizes, device);
 }
 
 }  // namespace tandem::torch

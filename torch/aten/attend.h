@@ -46,15 +46,16 @@ class Attender {
   // for all passes of its shape, so that a graph of another one computes it.
   virtual bool Begin(const PassRows& pass) = 0;
 
-  // Of the rows of one tile: `queries` [tile, heads, head_size], rotated; the result is [tile,
-  // heads · head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
+  // Of whole tiles from row `first_row` on: `queries` [rows, heads, head_size], rotated; the result
+  // is [rows, heads · head_size]. Of what a row sees, the last `window` cells count; 0: all. Rows
   // that fill up give anything finite.
-  virtual at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
+  virtual at::Tensor Attend(const LayerCache& layer, int window, int64_t first_row,
                             const at::Tensor& queries) = 0;
 
-  // Of kSpans: norms, rotation and the write to the cache in one kernel. `qkv` is a tile's product
-  // [tile, heads and then twice kv_heads of head_size], of the cache's type. Gives the queries.
-  virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int /*tile_index*/,
+  // Of kSpans: norms, rotation and the write to the cache in one kernel. `qkv` is the product of
+  // whole tiles from row `first_row` on, [rows, heads and then twice kv_heads of head_size], of the
+  // cache's type. Gives the queries.
+  virtual at::Tensor RotateAndWrite(const LayerCache& /*layer*/, int64_t /*first_row*/,
                                     const at::Tensor& /*qkv*/, const HeadWork& /*work*/) {
     return at::Tensor();
   }
@@ -63,7 +64,7 @@ class Attender {
 // Attention::kGather on any device: it looks at the pass itself, so no graph has it.
 // Attention::kSpans on any device; `kernels` outlive their attender, and run on `stream`
 // (interface.h), which is the calling thread's current one.
-std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device, int tile);
+std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device);
 std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
                                             const InputSizes& inputs, kernels::PassKernels& kernels,
                                             void* stream);

@@ -50,14 +50,14 @@ class SpansAttender final : public Attender {
                                 [](const auto& turns) { return turns.size() == 1; });
   }
 
-  at::Tensor RotateAndWrite(const LayerCache& layer, int tile_index, const at::Tensor& qkv,
+  at::Tensor RotateAndWrite(const LayerCache& layer, int64_t first_row, const at::Tensor& qkv,
                             const HeadWork& work) override {
     TORCH_CHECK(qkv.is_contiguous() && qkv.scalar_type() == layer.keys.scalar_type());
     TORCH_CHECK(sizes_.head_size <= int{2 * kernels::kNormLanes});
     at::Tensor queries =
-        at::empty({inputs_.tile, sizes_.heads, sizes_.head_size}, Where(at::kFloat));
+        at::empty({qkv.size(0), sizes_.heads, sizes_.head_size}, Where(at::kFloat));
     kernels::RopeWriteArguments a;
-    a.rows = rows() + int64_t{tile_index} * inputs_.tile;
+    a.rows = rows() + first_row;
     a.pages = words();
     a.pool = layer.keys.data_ptr();
     a.layer = LayerOf(layer);
@@ -77,11 +77,11 @@ class SpansAttender final : public Attender {
     }
     a.queries = queries.data_ptr<float>();
     ThrowIfFailed(kernels_.RopeWrite(ElementTypeOf(qkv.scalar_type()), a,
-                                     static_cast<uint32_t>(inputs_.tile), stream_));
+                                     static_cast<uint32_t>(qkv.size(0)), stream_));
     return queries;
   }
 
-  at::Tensor Attend(const LayerCache& layer, int window, int tile_index,
+  at::Tensor Attend(const LayerCache& layer, int window, int64_t first_row,
                     const at::Tensor& queries) override {
     at::Tensor out = at::empty(queries.sizes(), Where(layer.keys.scalar_type()));
     const at::Tensor whole = queries.to(at::kFloat).contiguous();
@@ -96,14 +96,17 @@ class SpansAttender final : public Attender {
     a.partial_largest = partials_.data_ptr<float>();
     a.partial_sums = a.partial_largest + max_partials_ * sizes_.heads;
     a.partial_values = a.partial_sums + max_partials_ * sizes_.heads;
-    const int64_t tile_first = int64_t{tile_index} * inputs_.tile;
-    for (const RowRange& turn : turns_[static_cast<size_t>(tile_index)]) {
-      const int64_t in_tile = static_cast<int64_t>(turn.first) - tile_first;
-      a.first_row = static_cast<uint32_t>(turn.first);
-      a.row_count = static_cast<uint32_t>(turn.count);
-      a.queries = whole[in_tile].const_data_ptr<float>();
-      a.out = out[in_tile].data_ptr();
-      ThrowIfFailed(kernels_.Attend(ElementTypeOf(out.scalar_type()), a, stream_));
+    // A launch for each tile also where products are of all rows: partials have room for these.
+    for (int64_t first = 0; first < queries.size(0); first += inputs_.tile) {
+      const auto tile = static_cast<size_t>((first_row + first) / inputs_.tile);
+      for (const RowRange& turn : turns_[tile]) {
+        const int64_t place = static_cast<int64_t>(turn.first) - first_row;
+        a.first_row = static_cast<uint32_t>(turn.first);
+        a.row_count = static_cast<uint32_t>(turn.count);
+        a.queries = whole[place].const_data_ptr<float>();
+        a.out = out[place].data_ptr();
+        ThrowIfFailed(kernels_.Attend(ElementTypeOf(out.scalar_type()), a, stream_));
+      }
     }
     return out.view({queries.size(0), -1});
   }

@@ -112,7 +112,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   if (options.attention == Attention::kSpans) {
     attender_ = MakeSpansAttender(sizes, device, sizes_, *options_.kernels, stream());
   } else {
-    attender_ = MakeGatherAttender(sizes, device, options.tile);
+    attender_ = MakeGatherAttender(sizes, device);
   }
 }
 
@@ -157,12 +157,11 @@ void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
         array(layout.cells, rows, at::kLong));
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     // Rows see keys and values of rows in later tiles too: all are written first.
-    for (size_t i = 0; i < tiles_.size(); ++i) Project(static_cast<int>(i), layer);
-    for (size_t i = 0; i < tiles_.size(); ++i) {
-      const at::Tensor attended =
-          attender_->Attend(CacheOf(layer), spec_.window(static_cast<int>(layer)),
-                            static_cast<int>(i), tiles_[i].queries);
-      Finish(tiles_[i], weights_.layers[layer], attended);
+    for (Tile& tile : tiles_) Project(tile, layer);
+    for (Tile& tile : tiles_) {
+      const at::Tensor attended = attender_->Attend(
+          CacheOf(layer), spec_.window(static_cast<int>(layer)), tile.first_row, tile.queries);
+      Finish(tile, weights_.layers[layer], attended);
     }
   }
   if (shape.logits_rows > 0) Output(array(layout.wanted, shape.logits_rows, at::kLong));
@@ -171,11 +170,11 @@ void DecoderStep::Compute(const PassShape& shape, const at::Tensor& inputs) {
 void DecoderStep::Begin(const at::Tensor& tokens, const at::Tensor& positions,
                         const at::Tensor& cells) {
   tiles_.clear();
-  for (int64_t first = 0; first < tokens.size(0); first += options_.tile) {
-    const auto of_tile = [&](const at::Tensor& all) {
-      return all.slice(0, first, first + options_.tile);
-    };
+  const int64_t rows = ProductRows(tokens.size(0));
+  for (int64_t first = 0; first < tokens.size(0); first += rows) {
+    const auto of_tile = [&](const at::Tensor& all) { return all.slice(0, first, first + rows); };
     Tile tile;
+    tile.first_row = first;
     tile.cells = of_tile(cells);
     const at::Tensor places = of_tile(positions);
     if (!fused()) {
@@ -196,8 +195,7 @@ at::Tensor DecoderStep::Embed(const at::Tensor& tokens, const at::Tensor& positi
 }
 
 // Queries of a layer, and keys and values into the cache.
-void DecoderStep::Project(int tile_index, size_t layer) {
-  Tile& tile = tiles_[static_cast<size_t>(tile_index)];
+void DecoderStep::Project(Tile& tile, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
   const at::Tensor x = NormedSum(tile, weights.attention_norm);
   if (fused()) {
@@ -206,7 +204,8 @@ void DecoderStep::Project(int tile_index, size_t layer) {
                      spec_.norm.epsilon,    {}};
     const model::RopeSpec* rope = spec_.layer_rope(static_cast<int>(layer));
     if (rope != nullptr) work.all = ropes_[rope == &spec_.rope ? 0 : 1].all();
-    tile.queries = attender_->RotateAndWrite(CacheOf(layer), tile_index, Raw(x, weights.qkv), work);
+    tile.queries =
+        attender_->RotateAndWrite(CacheOf(layer), tile.first_row, Raw(x, weights.qkv), work);
     return;
   }
   const at::Tensor qkv = Multiply(x, weights.qkv);
@@ -304,12 +303,14 @@ void DecoderStep::Output(const at::Tensor& wanted) {
     logits_ = at::empty({rows, spec_.vocabulary_size},
                         at::TensorOptions().dtype(at::kFloat).device(device_));
   }
-  for (int64_t first = 0; first < rows; first += options_.tile) {
-    const at::Tensor tile = x.slice(0, first, first + options_.tile);
-    const at::Tensor logits =
-        Multiply(Normed(spec_.norm, tile, weights_.final_norm), weights_.output);
+  const int64_t some = ProductRows(rows);
+  for (int64_t first = 0; first < rows; first += some) {
+    const at::Tensor normed =
+        Normed(spec_.norm, x.slice(0, first, first + some), weights_.final_norm);
+    const at::Tensor logits = logits_.slice(0, first, first + some);
+    logits.copy_(Raw(normed, weights_.output));
+    if (weights_.output.bias.defined()) logits.add_(weights_.output.bias);
     if (spec_.logit_scale != 1.0) logits.mul_(spec_.logit_scale);
-    logits_.slice(0, first, first + options_.tile).copy_(logits);
   }
 }
 

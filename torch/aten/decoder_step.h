@@ -4,7 +4,8 @@
 // operation has one shape for as long as the process runs, LibTorch takes one algorithm for it, and
 // a row's sums do not depend on how many rows there are or what they hold. That they do not depend
 // on a row's place in its tile either is a property of the algorithms; the self-check measures it
-// (docs/gpu.md).
+// (docs/gpu.md). Where it has measured that they do not depend on the number of tiles, too, all
+// rows go through it at once (StepOptions::whole_products).
 //
 // A pass is arrays of numbers and a shape (torch/graphs/pass_inputs.h), so that a graph of one pass
 // computes all that have its shape.
@@ -48,25 +49,28 @@ class DecoderStep final : public Step {
   absl::Status DeviceStatus() override { return backend_.Synchronise(); }
 
  private:
-  // Of the rows of one tile.
+  // Rows that products are computed of: one tile's, or all of a pass.
   struct Tile {
-    at::Tensor cells;                 // [tile] in the whole cache
+    int64_t first_row = 0;
+    at::Tensor cells;                 // [rows] in the whole cache
     std::vector<Rotation> rotations;  // of ropes_; empty where kernels rotate
-    at::Tensor x;                     // [tile, hidden], fp32
+    at::Tensor x;                     // [rows, hidden], fp32
     Addend added;                     // is still to be added to x
-    at::Tensor queries;               // [tile, heads, head_size]
+    at::Tensor queries;               // [rows, heads, head_size]
   };
 
   // A pass of this shape, from its arrays.
   void Compute(const PassShape& shape, const at::Tensor& inputs);
   void Begin(const at::Tensor& tokens, const at::Tensor& positions, const at::Tensor& cells);
-  void Project(int tile_index, size_t layer);
+  void Project(Tile& tile, size_t layer);
   void Finish(Tile& tile, const LayerWeights& weights, const at::Tensor& attended);
   void Output(const at::Tensor& wanted);
+  // Rows of each product of `rows` rows.
+  int64_t ProductRows(int64_t rows) const { return options_.whole_products ? rows : options_.tile; }
 
   // All shapes are those of one tile, and all numbers fp32.
   at::Tensor Embed(const at::Tensor& tokens, const at::Tensor& positions) const;
-  // Some columns of q, k and v as heads [tile, …, head_size], q or k normed and rotated.
+  // Some columns of q, k and v as heads [rows, …, head_size], q or k normed and rotated.
   at::Tensor Heads(const at::Tensor& qkv, int64_t first, int64_t size) const;
   at::Tensor Prepared(const at::Tensor& heads, const NormWeights& norm, const Tile& tile,
                       size_t layer) const;

@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 9;
+inline constexpr uint32_t kInterfaceVersion = 10;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -53,6 +53,9 @@ struct StepOptions {
   // Rows that every product is computed with, filled up with zeros, so that a row's sums do not
   // depend on how many others there are; a multiple of 32. 0: the device's own choice.
   int tile = 0;
+  // A pass has one product of all its rows where it has one for each tile else. Only for a device
+  // whose rows have the same bits either way (CheckSameBits in torch/self_check.h).
+  bool whole_products = false;
   int threads = 1;   // of products on a processor
   int max_rows = 1;  // of a pass
   int pages = 1;     // of kPageTokens cells, for all sequences together
