@@ -100,7 +100,8 @@ Way Best(const Cell& cell, double alpha, const std::vector<double>& ranks,
   for (int k = 1; k <= kMaxDraft; ++k) {
     for (const uint32_t b : outcomes) {
       const double verify = cell.target * TargetRows(k + 1) + cell.target_round_trip;
-      const theory::Preparing draft{cell.round_trip, cell.draft, RowShare(b)};
+      const theory::Preparing draft{cell.round_trip, cell.draft, RowShare(b),
+                                    cell.target_round_trip};
       const double hits = theory::HitChance(alpha, k, b, wrong);
       const double round = verify + theory::WaitForBlock(draft, k, b, hits, verify);
       const double rate = theory::ExpectedTokens(alpha, k) / round;

@@ -102,6 +102,10 @@ void TheoryOptions::AddTo(flags::FlagSet& flags) {
   time("rtt-ms", 1000, &round_trip_us, false,
        "milliseconds to the draft and back, once per round. Default: 0");
   time("rtt-us", 1, &round_trip_us, false, "the same in microseconds");
+  time("target-rtt-ms", 1000, &target_round_trip_us, false,
+       "milliseconds to the target and back, once per round, and not for all prepared blocks. "
+       "Default: 0");
+  time("target-rtt-us", 1, &target_round_trip_us, false, "the same in microseconds");
   flags.Real("draft-row", &draft_row, {0, kMaxRatio},
              "what each further row adds to a draft pass, as a part of it: the price of blocks "
              "prepared in advance. Default: 0.1");
@@ -129,7 +133,8 @@ absl::Status TheoryOptions::Validate() const {
         "--target-ms and --cost-curve both say how long a target pass takes; give one");
   }
   if (!timed()) {
-    for (const auto& [name, us] : {std::pair("draft", draft_us), std::pair("rtt", round_trip_us)}) {
+    for (const auto& [name, us] : {std::pair("draft", draft_us), std::pair("rtt", round_trip_us),
+                                   std::pair("target-rtt", target_round_trip_us)}) {
       if (!us.has_value()) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("--", name, "-ms (or --", name,

@@ -34,6 +34,7 @@ struct TheoryOptions {
   std::optional<double> target_us;                  // of a target pass of any rows, in its place
   std::optional<double> draft_us;                   // per draft token; absent: 0
   std::optional<double> round_trip_us;              // to the draft and back; absent: 0
+  std::optional<double> target_round_trip_us;       // to the target and back; absent: 0
   std::optional<double> draft_row;  // what a further row adds to a draft pass, as a part of it
   OrchestratorFlags orchestrator;   // address empty: nobody is asked
 

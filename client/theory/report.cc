@@ -70,10 +70,22 @@ theory::RoundTimes TimesOf(const TheoryOptions& options) {
     TANDEM_CHECK_OK(curve) << "the options are validated";
     verify = *std::move(curve);
   }
-  return {std::move(verify), options.draft_us.value_or(0), options.round_trip_us.value_or(0)};
+  return {std::move(verify), options.draft_us.value_or(0), options.round_trip_us.value_or(0),
+          options.target_round_trip_us.value_or(0)};
 }
 
 std::string Milliseconds(double us) { return absl::StrFormat("%.4g ms", us / 1000); }
+
+std::string PreparedText(absl::string_view what, const theory::PreparedRounds& rounds) {
+  return absl::StrFormat("  %s for %d outcomes: best K %d, %.2fx\n", what, rounds.outcomes,
+                         rounds.draft_tokens, rounds.speed);
+}
+
+JsonObject PreparedJson(const theory::PreparedRounds& rounds) {
+  return JsonObject{{"draft_tokens", rounds.draft_tokens},
+                    {"outcomes", rounds.outcomes},
+                    {"speed", rounds.speed}};
+}
 
 std::string VerdictsText(const TheoryReport& report) {
   const TheoryOptions& options = report.options;
@@ -90,18 +102,21 @@ std::string VerdictsText(const TheoryReport& report) {
     } else {
       absl::StrAppendFormat(&text, "break-even c %.4g\n", *verdict.break_even);
     }
-    if (options.timed()) {
-      absl::StrAppendFormat(&text, "  with blocks prepared for %d outcomes: best K %d, %.2fx\n",
-                            verdict.prepared.outcomes, verdict.prepared.draft_tokens,
-                            verdict.prepared.speed);
+    if (!options.timed()) continue;
+    text += PreparedText("with blocks prepared", verdict.prepared);
+    if (options.target_round_trip_us.has_value()) {
+      text += PreparedText("with a target that goes on by itself,", verdict.chained);
     }
   }
   if (report.verdicts.empty()) return text;
   if (options.timed()) {
     const theory::RoundTimes times = TimesOf(options);
     absl::StrAppend(&text, "  target pass  ", Milliseconds(times.verify(1)), " for 1 row, ",
-                    Milliseconds(times.verify(5)), " for 5 rows\n  draft        ",
-                    Milliseconds(times.draft_us), "/token",
+                    Milliseconds(times.verify(5)), " for 5 rows",
+                    options.target_round_trip_us.has_value()
+                        ? absl::StrCat(", round trip ", Milliseconds(times.target_round_trip_us))
+                        : "",
+                    "\n  draft        ", Milliseconds(times.draft_us), "/token",
                     options.draft_us.has_value() ? "" : " (not given: --draft-ms)", ", round trip ",
                     Milliseconds(times.round_trip_us), "\n");
   } else if (!options.c.has_value()) {
@@ -151,9 +166,9 @@ std::string BestsText(const TheoryReport& report) {
 std::string RoundsText(const TheoryReport& report) {
   std::string text = absl::StrFormat(
       "\n"
-      "  round us  K draft tokens + round trip + a target pass of K + 1 rows; K = 0: a\n"
-      "            pass of 1 row; beyond the curve's end its last time per row\n"
-      "  speed     tokens / round us x a pass of 1 row; * = the best K up to %d\n\n"
+      "  round us  K draft tokens + round trips + a target pass of K + 1 rows; K = 0:\n"
+      "            no draft, 1 row; beyond the curve's end its last time per row\n"
+      "  speed     tokens / round us x round us of K = 0; * = the best K up to %d\n\n"
       "   alpha      K    tokens      round us     speed\n",
       report.options.max_gamma);
   for (const TheoryRound& round : report.rounds) {
@@ -189,9 +204,13 @@ TheoryReport MakeTheoryReport(const TheoryOptions& options) {
            {}});
     }
     if (timed) {
-      report.verdicts.back().prepared =
-          theory::OptimalPrepared(times, options.draft_row.value_or(theory::kUsualRow), alpha,
-                                  std::min(max_gamma, kMaxPrepared), kMaxPrepared);
+      const auto prepared = [&](bool chained) {
+        return theory::OptimalPrepared(times, options.draft_row.value_or(theory::kUsualRow),
+                                       chained, alpha, std::min(max_gamma, kMaxPrepared),
+                                       kMaxPrepared);
+      };
+      report.verdicts.back().prepared = prepared(false);
+      report.verdicts.back().chained = prepared(true);
     }
     if (timed) {
       for (const TheoryRound& round : MakeRounds(alpha, gammas, times, best)) {
@@ -229,9 +248,8 @@ std::string TheoryJson(const TheoryReport& report) {
                     {"speed", verdict.speed},
                     {timed ? "break_even_draft_us" : "break_even_c", verdict.break_even}};
     if (timed) {
-      json.Set("prepared", JsonObject{{"draft_tokens", verdict.prepared.draft_tokens},
-                                      {"outcomes", verdict.prepared.outcomes},
-                                      {"speed", verdict.prepared.speed}});
+      json.Set("prepared", PreparedJson(verdict.prepared));
+      json.Set("chained", PreparedJson(verdict.chained));
     }
     verdicts.push_back(std::move(json));
   }
@@ -249,6 +267,7 @@ std::string TheoryJson(const TheoryReport& report) {
     json.Set("target_us", times.verify(1));
     json.Set("draft_us", times.draft_us);
     json.Set("rtt_us", times.round_trip_us);
+    json.Set("target_rtt_us", times.target_round_trip_us);
     json.Set("rounds", rounds);
     return json.text();
   }

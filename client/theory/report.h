@@ -50,6 +50,7 @@ struct TheoryVerdict {
       break_even;  // draft time per token below which a draft pays: in microseconds, without times
                    // as a part of a target pass; absent: none pays, however fast
   theory::PreparedRounds prepared;  // with blocks prepared in advance; with times alone
+  theory::PreparedRounds chained;   // and a target that goes on with them by itself
 };
 
 struct TheoryReport {

@@ -33,6 +33,15 @@ absl::Span<const double> MeasuredRanks() {
   return kRanks;
 }
 
+double SparedByChaining(double target_round_trip, double prepared, double hits, double verify) {
+  TANDEM_CHECK(target_round_trip >= 0 && target_round_trip <= verify && prepared <= verify)
+      << target_round_trip << ", " << prepared << ", " << verify;
+  const double pass = verify - target_round_trip;
+  const double odd = std::max(pass, prepared);
+  const double even = pass + std::max(0.0, target_round_trip + prepared - odd);
+  return verify - (odd + hits * even) / (1 + hits);
+}
+
 double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, double hits,
                     double verify) {
   TANDEM_CHECK(draft_tokens > 0 && outcomes >= 0) << draft_tokens << ", " << outcomes;
@@ -41,22 +50,29 @@ double WaitForBlock(const Preparing& draft, double draft_tokens, int outcomes, d
   if (outcomes == 0) return asked;
   const double pass = draft.draft_token * (1 + draft.row * (outcomes - 1));
   const double prepared = draft.round_trip + draft.draft_token + draft_tokens * pass;
-  if (prepared <= verify) return (1 - hits) * asked;
+  if (prepared <= verify) {
+    const double spared = draft.target_round_trip > 0
+                              ? SparedByChaining(draft.target_round_trip, prepared, hits, verify)
+                              : 0;
+    return (1 - hits) * asked - hits * spared;
+  }
   const double miss = asked + pass / 2;
   const double late = std::min(std::max(draft.round_trip, prepared - verify), miss);
   return hits * late + (1 - hits) * miss;
 }
 
-PreparedRounds OptimalPrepared(const RoundTimes& times, double row, double alpha,
+PreparedRounds OptimalPrepared(const RoundTimes& times, double row, bool chained, double alpha,
                                int max_draft_tokens, int max_outcomes) {
   PreparedRounds best;
+  const Preparing draft{times.round_trip_us, times.draft_us, row,
+                        chained ? times.target_round_trip_us : 0};
+  const double plain = times.target_round_trip_us + times.verify(1);
   for (int tokens = 1; tokens <= max_draft_tokens; ++tokens) {
-    const double verify = times.verify(tokens + 1);
+    const double verify = times.target_round_trip_us + times.verify(tokens + 1);
     for (int outcomes = 1; outcomes <= max_outcomes; ++outcomes) {
       const double hits = HitChance(alpha, tokens, outcomes, MeasuredRanks());
-      const double wait =
-          WaitForBlock({times.round_trip_us, times.draft_us, row}, tokens, outcomes, hits, verify);
-      const double speed = ExpectedTokens(alpha, tokens) * times.verify(1) / (verify + wait);
+      const double wait = WaitForBlock(draft, tokens, outcomes, hits, verify);
+      const double speed = ExpectedTokens(alpha, tokens) * plain / (verify + wait);
       if (speed > best.speed * (1 + 1e-9)) best = {tokens, outcomes, speed};
     }
   }

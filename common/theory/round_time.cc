@@ -47,20 +47,21 @@ double PassTime::operator()(int rows) const {
 
 double RoundMicroseconds(const RoundTimes& times, int candidates) {
   TANDEM_CHECK(candidates >= 0 && times.draft_us >= 0 && times.round_trip_us >= 0);
-  if (candidates == 0) return times.verify(1);
-  return candidates * times.draft_us + times.round_trip_us + times.verify(candidates + 1);
+  const double verify = times.target_round_trip_us + times.verify(candidates + 1);
+  return candidates == 0 ? verify : candidates * times.draft_us + times.round_trip_us + verify;
 }
 
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round) {
-  return tokens_per_round * times.verify(1) / RoundMicroseconds(times, candidates);
+  return tokens_per_round * RoundMicroseconds(times, 0) / RoundMicroseconds(times, candidates);
 }
 
 std::optional<double> BreakEvenDraftMicroseconds(const RoundTimes& times, double alpha,
                                                  int max_draft_tokens) {
-  const RoundTimes without_draft{times.verify, 0, times.round_trip_us};
+  RoundTimes without_draft = times;
+  without_draft.draft_us = 0;
   double best = 0;
   for (int k = 1; k <= max_draft_tokens; ++k) {
-    const double saved = ExpectedTokens(alpha, k) * times.verify(1);
+    const double saved = ExpectedTokens(alpha, k) * RoundMicroseconds(times, 0);
     best = std::max(best, (saved - RoundMicroseconds(without_draft, k)) / k);
   }
   return best > 0 ? std::optional(best) : std::nullopt;

@@ -41,15 +41,17 @@ class PassTime {
 // A round of a system whose parts are measured, all in microseconds.
 struct RoundTimes {
   PassTime verify;
-  double draft_us = 0;       // a draft token
-  double round_trip_us = 0;  // between orchestrator and draft, a round with a draft
+  double draft_us = 0;              // a draft token
+  double round_trip_us = 0;         // between orchestrator and draft, a round with a draft
+  double target_round_trip_us = 0;  // between orchestrator and target, every round
 };
 
-// K draft + round trip + verify(K + 1); verify(1) for K = 0, where nobody asks a draft.
+// K draft + round trip + target round trip + verify(K + 1); for K = 0, where nobody asks a draft,
+// the last two.
 double RoundMicroseconds(const RoundTimes& times, int candidates);
 
 // The speed of rounds with K draft tokens, as a factor on that of the target alone:
-//   tokens per round / RoundMicroseconds(K) * verify(1).
+//   tokens per round / RoundMicroseconds(K) * RoundMicroseconds(0).
 // `tokens_per_round`: measured, or ExpectedTokens(alpha, K).
 double RoundSpeedup(const RoundTimes& times, int candidates, double tokens_per_round);
 
@@ -59,7 +61,7 @@ int OptimalCandidates(const RoundTimes& times, double alpha, int max_draft_token
 
 // The draft time in microseconds per token below which some number of draft tokens up to
 // `max_draft_tokens` is faster than none: the largest of
-//   (ExpectedTokens(alpha, K) verify(1) - round trip - verify(K + 1)) / K.
+//   (ExpectedTokens(alpha, K) RoundMicroseconds(0) - RoundMicroseconds(K) of such a draft) / K.
 // Absent: none is, however fast the draft. `times.draft_us` is not looked at.
 std::optional<double> BreakEvenDraftMicroseconds(const RoundTimes& times, double alpha,
                                                  int max_draft_tokens);

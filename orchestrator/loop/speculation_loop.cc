@@ -177,6 +177,7 @@ uint32_t SpeculationLoop::CandidatesWanted() {
               : 0,
       .ends_by_confidence = drafting_.ends_by_confidence() && request_->prepare == 0,
       .max_outcomes = drafting_.prepares() || !drafting_.is_known() ? request_->prepare : 0,
+      .target_chains = verification_.chains(),
       .draft_is_known = drafting_.is_known()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());
   round_.drafter = choice.drafter;

@@ -79,6 +79,9 @@ class Verification {
   uint32_t vocabulary_size() const { return choice_.vocabulary_size(); }
   uint32_t max_draft_tokens() const { return choice_.max_draft_tokens(); }
   uint32_t max_nodes() const { return choice_.max_nodes(); }  // of a tree; 0: it takes chains alone
+  bool chains() const {  // the present target takes chained Steps
+    return choice_.target().has_value() && choice_.target()->chains;
+  }
   // The time of a round at the present target with its queueing; zero while it is unknown.
   absl::Duration RoundTime() const;
   // The time of a pass of `rows` at the present target, by its cost curve; zero while it is

@@ -47,16 +47,16 @@ struct Sequence {
     uint32_t next_token = 0;
   };
   std::optional<Outcome> outcome;
-  // When its last verdict was made, and the one before. What it took from a verdict to the Step that
-  // followed it (gathering.h).
+  // When its last verdict was made, and the one before. What it took from a verdict to the Step
+  // that followed it (gathering.h).
   concurrency::Instant answered_at = concurrency::Instant::InfinitePast();
   concurrency::Instant answered_before = concurrency::Instant::InfinitePast();
   absl::Duration turnaround = absl::InfiniteDuration();
   // It goes then, unless a Step comes for it; infinite: it does not linger.
   concurrency::Instant lingers_until = concurrency::Instant::InfiniteFuture();
 
-  // From the verdict that a Step of so many committed tokens follows to its arrival. The Step that
-  // overrules a chained one is no answer to the chained one's verdict: it commits none of its block.
+  // From the verdict that a Step of so many committed tokens follows to its arrival. A Step that
+  // overrules a chained one does not follow the chained one's: it commits none of its block.
   absl::Duration TurnaroundOf(uint32_t committed, concurrency::Instant arrived) const {
     const bool overrules = outcome.has_value() && committed <= outcome->committed;
     return arrived - (overrules ? answered_before : answered_at);

@@ -111,7 +111,8 @@ RoundTime LengthGroup::PreparedTimeOf(const LengthInputs& inputs, const RoundPar
   for (const uint32_t outcomes : PreparingEstimate::kOutcomes) {
     if (outcomes > inputs.max_outcomes) break;
     const double hits = preparing_.Hits(acceptance_.alpha(), shape, outcomes);
-    const RoundTime time = TimeOf(parts, pass_time, shape, {outcomes, hits, preparing_.row()});
+    const RoundTime time =
+        TimeOf(parts, pass_time, shape, {outcomes, hits, preparing_.row(), inputs.target_chains});
     if (time.time >= (1 - kOutcomesPay) * best.time) continue;
     best = time;
     outcomes_[shape] = outcomes;

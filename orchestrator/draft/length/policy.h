@@ -30,6 +30,7 @@ struct LengthInputs {
   bool ends_by_confidence = false;  // the draft can end a chain where it is in doubt
   // Outcomes for which the draft may prepare blocks; 0: it does not.
   uint32_t max_outcomes = 0;
+  bool target_chains = false;  // the target goes on with such blocks by itself
   // The orchestrator has nearly all of the sequences that its target decodes.
   bool alone_at_target = false;
   bool draft_is_known = true;  // else max_nodes and ends_by_confidence say nothing of it yet

@@ -41,7 +41,8 @@ RoundTime TimeOf(const RoundParts& parts, PassTime pass_time, uint32_t shape,
   if (shape > 0) {
     const double tokens = IsTree(shape) ? ShapeOf(shape).tokens : parts.drafted[shape];
     const theory::Preparing draft{parts.draft_fixed + parts.draft_network, parts.draft_token,
-                                  prepared.row};
+                                  prepared.row,
+                                  prepared.chains ? kInTime * parts.target_network : 0};
     aside += theory::WaitForBlock(draft, std::max(tokens, 1e-3),
                                   static_cast<int>(prepared.outcomes * n), prepared.hits,
                                   kInTime * (parts.target_network + pass_time(share * n * rows)));

@@ -28,6 +28,7 @@ struct PreparedShare {
   uint32_t outcomes = 0;  // 0: none are prepared
   double hits = 0;        // of the verdicts that find their block
   double row = 0;         // what each further row adds to a draft pass, as a share of it
+  bool chains = false;    // the target goes on with such blocks by itself
 };
 
 struct RoundTime {

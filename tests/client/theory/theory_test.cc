@@ -113,6 +113,24 @@ TEST(TheoryCommandTest, BlocksPreparedInAdvanceHaveALineOfTheirOwn) {
   EXPECT_EQ(Object(dear)["verdicts"][0]["prepared"]["outcomes"].Number(), 1);
 }
 
+TEST(TheoryCommandTest, AFarTargetGoesOnByItself) {
+  const std::vector<std::string> args = {"--target-ms=25", "--target-rtt-ms=40", "--rtt-ms=0.5",
+                                         "--alpha=0.75", "--draft-ms=1"};
+  const std::string tables = Tables(args);
+  EXPECT_THAT(tables, HasSubstr("\n  with blocks prepared for 16 outcomes: best K 12, 3.64x"));
+  EXPECT_THAT(tables, HasSubstr("\n  with a target that goes on by itself, for 16"));
+  EXPECT_THAT(tables, HasSubstr("for 5 rows, round trip 40 ms\n"));
+  std::vector<std::string> json = args;
+  json.push_back("--json");
+  const JsonValue verdict = Object(json)["verdicts"][0];
+  EXPECT_GT(*verdict["chained"]["speed"].Number(), 4.5);
+  EXPECT_LT(*verdict["prepared"]["speed"].Number(), 4);
+  json[1] = "--target-rtt-us=0";
+  const JsonValue near = Object(json)["verdicts"][0];
+  EXPECT_EQ(near["chained"]["speed"].Number(), near["prepared"]["speed"].Number());
+  EXPECT_THAT(Error({"--target-rtt-ms=5"}), HasSubstr("--target-rtt-ms"));
+}
+
 // The first line says what follows, and no table leaves out what was given.
 TEST(TheoryCommandTest, TheVerdictComesFirst) {
   const auto first_line = [](std::vector<std::string> args) {
@@ -200,7 +218,8 @@ TEST(TheoryCommandTest, WhatAnOrchestratorHasNotMeasuredIsNamed) {
 TEST(TheoryCommandTest, TablesFitEightyColumns) {
   const std::string tables =
       Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0",
-              "--cost-curve=1:1000000.5,9:99999999", "--draft-us=123456.7", "--rtt-us=12345.6"}) +
+              "--cost-curve=1:1000000.5,9:99999999", "--draft-us=123456.7", "--rtt-us=12345.6",
+              "--target-rtt-us=12345.6"}) +
       Tables({"--alpha=0.0001,0.12345678,1", "--gamma=1000,0", "--c=0.015", "--c-hat=33.25"});
   for (absl::string_view line : absl::StrSplit(tables, '\n')) EXPECT_LE(line.size(), 80u) << line;
 }

@@ -60,10 +60,62 @@ TEST(PreparedTest, WhatIsPreparedInTimeIsNotWaitedFor) {
   EXPECT_DOUBLE_EQ(WaitForBlock(draft, 3, 0, 0, /*verify=*/15), 7);
 }
 
+// Rounds one by one, as messages travel: on the orchestrator's clock, the target half a way off.
+// `prepared`: P of the header. Returns what a round takes on average.
+double SimulatedRound(double way, double pass, double prepared, double asked, double hits) {
+  std::mt19937 random(1);
+  std::bernoulli_distribution hit(hits);
+  constexpr int kRounds = 200'000;
+  double heard = 0;               // the draft, of the block that is verified
+  double ended = way / 2 + pass;  // that block's pass
+  for (int round = 0; round < kRounds; ++round) {
+    const double read = ended + way / 2;      // its verdict
+    const double chained = heard + prepared;  // sent with what it is likely to say
+    if (!hit(random)) {
+      heard = read + asked;
+      ended = heard + way / 2 + pass;
+    } else {
+      heard = read;
+      const double sent = chained <= read + 1e-9 ? chained : read;
+      ended = std::max(ended, sent + way / 2) + pass;
+    }
+  }
+  return (ended + way / 2) / kRounds;
+}
+
+TEST(PreparedTest, ATargetThatGoesOnByItselfSparesTheWay) {
+  for (const double way : {0.0, 1.0, 10.0, 40.0}) {
+    for (const double pass : {5.0, 25.0}) {
+      for (const double hits : {0.0, 0.5, 0.9, 1.0}) {
+        const double verify = way + pass;
+        for (const double share : {0.2, 0.5, 0.9, 1.0}) {
+          // K = 4 and B = 3: after 1 + 4 * 1.5 passes of the draft.
+          Preparing draft{.round_trip = 0.5 * share * verify, .row = 0.25};
+          draft.draft_token = (share * verify - draft.round_trip) / 7;
+          draft.target_round_trip = way;
+          const double asked = draft.round_trip + 4 * draft.draft_token;
+          const double simulated = SimulatedRound(way, pass, share * verify, asked, hits);
+          const double wait = WaitForBlock(draft, 4, 3, hits, verify * (1 + 1e-12));
+          EXPECT_NEAR(verify + wait, simulated, 0.005 * simulated)
+              << way << ", " << pass << ", " << hits << ", " << share;
+        }
+      }
+    }
+  }
+}
+
+TEST(PreparedTest, ALongRowOfHitsTakesTheWayEverySecondRound) {
+  EXPECT_DOUBLE_EQ(SparedByChaining(/*target_round_trip=*/40, 30, /*hits=*/1, /*verify=*/65),
+                   65 - (25 + 40 + 30) / 2.0);
+  EXPECT_DOUBLE_EQ(SparedByChaining(40, 15, 1, 100), 40) << "prepared, and there, within a pass";
+  EXPECT_DOUBLE_EQ(SparedByChaining(40, 100, 1, 100), 0);
+  EXPECT_DOUBLE_EQ(SparedByChaining(0, 30, 0.7, 65), 0);
+}
+
 TEST(PreparedTest, TheDraftsOwnSpeedIsABound) {
   const auto best = [](double draft_ms, int max_outcomes) {
     const RoundTimes times{*PassTime::Create({{1, 7000}, {17, 7000}}), draft_ms * 1000, 500};
-    return OptimalPrepared(times, 0.1, 0.75, 16, max_outcomes);
+    return OptimalPrepared(times, 0.1, /*chained=*/false, 0.75, 16, max_outcomes);
   };
   EXPECT_GT(best(3, 16).speed, 1.4) << "in lockstep 1.2";
   EXPECT_LT(best(5, 16).speed, 1.2) << "two passes of the draft take longer than one of the target";

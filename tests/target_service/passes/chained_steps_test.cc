@@ -279,9 +279,9 @@ TEST(ChainedStepsTime, DoesNotBeginAnewWithTheStepBefore) {
   }
 }
 
-// Passes of 8 ms. While a chained Step is in one, the client overrules it. Is it back within a fifth
-// of a pass of the verdict that it read, the device waits for it after the next one, too; the
-// chained one's verdict, which it was not waiting for, does not count.
+// Passes of 8 ms. While a chained Step is in one, the client overrules it. If it came within a
+// fifth of a pass of the verdict that it read, the device waits for it after the next one, too. The
+// verdict of the chained one, which the client did not wait for, does not count.
 TEST(ChainedStepsTime, AStepThatOverrulesFollowsTheVerdictBefore) {
   for (const absl::Duration after : {absl::Milliseconds(1), absl::Milliseconds(3)}) {
     Harness* clocked = nullptr;
