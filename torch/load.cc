@@ -57,12 +57,12 @@ absl::StatusOr<std::unique_ptr<TorchModel>> Finished(const Loading& loading,
     switched_off.push_back(PathName(checked.path));
   }
   Path path = choice.chosen.path;
-  auto model = loading.Finish(path, &report);
+  auto model = loading.Finish(path, report);
   if (!model.ok() && path.graphs) {
     LogSwitchedOff(device, path, model.status());
     switched_off.push_back(PathName(path));
     path.graphs = false;
-    model = loading.Finish(path, &report);
+    model = loading.Finish(path, report);
   }
   if (model.ok()) (*model)->SetSwitchedOff(std::move(switched_off));
   return model;
@@ -155,7 +155,7 @@ absl::StatusOr<DeviceReport> CheckDevice(const LoadOptions& options) {
       model::LoadReport unused;
       const Path best = WithProducts(loading, options.device, path);
       if (best.whole_products) products = ", one product per pass";
-      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(best, &unused));
+      TANDEM_ASSIGN_OR_RETURN(auto model, loading.Finish(best, unused));
       TANDEM_ASSIGN_OR_RETURN(cost, MeasureCost(*model));
       if (report.numerics_id.empty()) report.numerics_id = model->info().numerics_id;
       report.vocabulary_size = model->info().vocabulary_size;

@@ -94,31 +94,6 @@ double Tolerance(ComputeType type) {
   return 1e-4;
 }
 
-// The first layers of a model, and the first one of each other kind, as a model of their own. Its
-// windows are shorter than the texts of the self-check.
-struct CheckedModel {
-  CheckedModel(const DecoderSpec& whole, const DecoderTensors& all) : spec(whole), tensors(all) {
-    std::vector<model::LayerSpec> kinds;
-    tensors.layers.clear();
-    for (size_t i = 0; i < all.layers.size(); ++i) {
-      const model::LayerSpec kind =
-          whole.layer_specs.empty() ? model::LayerSpec() : whole.layer_specs[i];
-      auto alike = [&kind](const model::LayerSpec& other) {
-        return other.sliding == kind.sliding && other.rotated == kind.rotated;
-      };
-      if (i >= kCheckedLayers && std::any_of(kinds.begin(), kinds.end(), alike)) continue;
-      kinds.push_back(kind);
-      tensors.layers.push_back(all.layers[i]);
-    }
-    spec.layers = static_cast<int>(kinds.size());
-    if (!whole.layer_specs.empty()) spec.layer_specs = std::move(kinds);
-    spec.sliding_window = std::min(whole.sliding_window, kCheckedWindow);
-  }
-
-  DecoderSpec spec;
-  DecoderTensors tensors;
-};
-
 // Whether every matrix keeps the file's values. Those that are int8 there always do; their scales,
 // [n, 1], are held as fp32.
 bool Exact(ComputeType type, const model::ModelFiles& files) {
@@ -157,6 +132,33 @@ absl::StatusOr<kernels::CardFacts> FactsOf(int card) {
 }
 
 }  // namespace
+
+// The first layers of a model, and the first one of each other kind, as a model of their own. Its
+// windows are shorter than the texts of the self-check.
+struct Loading::Small {
+  Small(const DecoderSpec& whole, const DecoderTensors& all) : spec(whole), tensors(all) {
+    std::vector<model::LayerSpec> kinds;
+    tensors.layers.clear();
+    for (size_t i = 0; i < all.layers.size(); ++i) {
+      const model::LayerSpec kind =
+          whole.layer_specs.empty() ? model::LayerSpec() : whole.layer_specs[i];
+      auto alike = [&kind](const model::LayerSpec& other) {
+        return other.sliding == kind.sliding && other.rotated == kind.rotated;
+      };
+      if (i >= kCheckedLayers && std::any_of(kinds.begin(), kinds.end(), alike)) continue;
+      kinds.push_back(kind);
+      tensors.layers.push_back(all.layers[i]);
+    }
+    spec.layers = static_cast<int>(kinds.size());
+    if (!whole.layer_specs.empty()) spec.layer_specs = std::move(kinds);
+    spec.sliding_window = std::min(whole.sliding_window, kCheckedWindow);
+  }
+
+  DecoderSpec spec;
+  DecoderTensors tensors;
+  std::shared_ptr<const StepWeights> weights;  // null: not loaded yet
+  std::unique_ptr<model::Decoder> reference;   // null: not made yet
+};
 
 absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library& library) {
   if (options.model.offload) {
@@ -208,11 +210,10 @@ Loading::Loading(const LoadOptions& options, const Library& library, model::Mode
 
 absl::Status Loading::ChooseTile() {
   if (options_->device != kCuda || tile_ != 0) return absl::OkStatus();
-  const CheckedModel checked(files_.config.spec, files_.tensors);
   std::vector<TileCost> costs;
   for (const int tile : kTiles) {
     tile_ = tile;
-    TANDEM_ASSIGN_OR_RETURN(const absl::Duration took, TileCostOf(checked.spec, checked.tensors));
+    TANDEM_ASSIGN_OR_RETURN(const absl::Duration took, TileCostOf());
     costs.push_back({tile, took});
   }
   tile_ = torch::ChooseTile(costs);
@@ -223,12 +224,10 @@ absl::Status Loading::ChooseTile() {
 
 // Of one row, and so of one tile, by the fastest way that works: without graphs the time is the
 // host's, which is the same for every tile.
-absl::StatusOr<absl::Duration> Loading::TileCostOf(const DecoderSpec& spec,
-                                                   const DecoderTensors& tensors) const {
+absl::StatusOr<absl::Duration> Loading::TileCostOf() const {
   absl::Status failed;
   for (const Path& path : Paths()) {
-    absl::StatusOr<std::unique_ptr<TorchModel>> device =
-        MakeSmall(spec, tensors, path, /*max_rows=*/tile_);
+    absl::StatusOr<std::unique_ptr<TorchModel>> device = MakeSmall(path, /*max_rows=*/tile_);
     if (!device.ok()) {
       failed = device.status();
       continue;
@@ -255,27 +254,28 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
   if (const auto options = OptionsFor(path); !options.ok()) {
     return std::vector<CheckResult>{{"kernels", options.status()}};
   }
-  const CheckedModel checked(files_.config.spec, files_.tensors);
   const absl::StatusOr<std::unique_ptr<TorchModel>> device =
-      MakeSmall(checked.spec, checked.tensors, path, options_->model.max_rows);
+      MakeSmall(path, options_->model.max_rows);
   if (!device.ok() && path.graphs) return std::vector<CheckResult>{{"capture", device.status()}};
   TANDEM_RETURN_IF_ERROR(device.status());
-  model::DecoderOptions decoder;
-  decoder.threads = options_->model.threads;
-  decoder.max_rows = kCheckRows;
-  decoder.pool_tokens = kCheckPages * kPageTokens;
-  model::Decoder reference(
-      checked.spec,
-      model::DecoderWeights(
-          checked.spec, checked.tensors,
-          type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8ByRow : Dtype::kAuto, nullptr),
-      decoder, {});
+  Small& small = Checked();
+  if (small.reference == nullptr) {
+    model::DecoderOptions decoder;
+    decoder.threads = options_->model.threads;
+    decoder.max_rows = kCheckRows;
+    decoder.pool_tokens = kCheckPages * kPageTokens;
+    small.reference = std::make_unique<model::Decoder>(
+        small.spec,
+        model::DecoderWeights(
+            small.spec, small.tensors,
+            type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8ByRow : Dtype::kAuto, nullptr),
+        decoder, model::ModelInfo());
+  }
   const CheckSize size = options_->device == kCuda ? CheckSizeOfCard(tile_) : CheckSize();
-  std::vector<CheckResult> results = CheckModel(**device, reference, Tolerance(type_), size);
+  std::vector<CheckResult> results = CheckModel(**device, *small.reference, Tolerance(type_), size);
   if (path.graphs) {
-    TANDEM_ASSIGN_OR_RETURN(
-        const std::unique_ptr<TorchModel> eager,
-        MakeSmall(checked.spec, checked.tensors, {path.attention}, options_->model.max_rows));
+    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
+                            MakeSmall({path.attention}, options_->model.max_rows));
     results.push_back({"eager", CheckSameBits(**device, *eager, size)});
   }
   return results;
@@ -286,25 +286,35 @@ bool Loading::HasLongPasses() const {
 }
 
 absl::Status Loading::CheckProducts(const Path& path) const {
-  const CheckedModel checked(files_.config.spec, files_.tensors);
   const auto with = [&](bool whole_products) {
-    return MakeSmall(checked.spec, checked.tensors, {path.attention, path.graphs, whole_products},
-                     options_->model.max_rows);
+    return MakeSmall({path.attention, path.graphs, whole_products}, options_->model.max_rows);
   };
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> tiles, with(false));
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> whole, with(true));
   return CheckWholeProducts(*whole, *tiles, tiles->step().info().tile);
 }
 
-absl::StatusOr<std::unique_ptr<TorchModel>> Loading::MakeSmall(const DecoderSpec& spec,
-                                                               const DecoderTensors& tensors,
-                                                               const Path& path,
+Loading::Small& Loading::Checked() const {
+  if (small_ == nullptr) {
+    small_ = std::make_shared<Small>(files_.config.spec, files_.tensors);
+  }
+  return *small_;
+}
+
+absl::StatusOr<std::unique_ptr<TorchModel>> Loading::MakeSmall(const Path& path,
                                                                int max_rows) const {
   TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
   options.max_rows = max_rows;
   options.pages = kCheckPages;
   options.progress = nullptr;
-  return Make(spec, tensors, options, nullptr);
+  Small& small = Checked();
+  if (small.weights == nullptr) {
+    TANDEM_ASSIGN_OR_RETURN(small.weights,
+                            library_->load_weights(options, small.spec, small.tensors));
+  }
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step,
+                          library_->make_step(options, small.spec, small.weights));
+  return ModelOf(small.spec, options, std::move(step), model::ModelInfo());
 }
 
 absl::StatusOr<int> Loading::Pages() const {
@@ -333,42 +343,40 @@ absl::StatusOr<int> Loading::Pages() const {
 }
 
 absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Finish(const Path& path,
-                                                            model::LoadReport* report) const {
+                                                            model::LoadReport& report) const {
+  small_.reset();  // the device's memory is the whole model's now
+  const DecoderSpec& spec = files_.config.spec;
   TANDEM_ASSIGN_OR_RETURN(StepOptions options, OptionsFor(path));
   TANDEM_ASSIGN_OR_RETURN(options.pages, Pages());
-  return Make(files_.config.spec, files_.tensors, options, report);
-}
-
-absl::StatusOr<std::unique_ptr<TorchModel>> Loading::Make(const DecoderSpec& spec,
-                                                          const DecoderTensors& tensors,
-                                                          const StepOptions& options,
-                                                          model::LoadReport* report) const {
   Phases phases;
-  StepOptions told = options;
-  told.progress = [&](int64_t done, int64_t all) {
-    if (done == all && phases.all().empty()) phases.End("weights");
-    if (options.progress) options.progress(done, all);
-  };
-  // It reads all weights as the step does: at the same time, so a file comes from its disk once.
+  // It reads all weights as the device does: at the same time, so a file comes from its disk once.
   std::future<absl::StatusOr<model::ModelInfo>> hashed;
-  if (report != nullptr) {
+  if (weights_ == nullptr) {
     hashed = std::async(std::launch::async,
                         [this] { return files_.Info(HeldAs(options_->model.dtype)); });
+    TANDEM_ASSIGN_OR_RETURN(weights_, library_->load_weights(options, spec, files_.tensors));
+    phases.End("weights");
   }
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Step> step, library_->make_step(told, spec, tensors));
+  absl::StatusOr<std::unique_ptr<Step>> step = library_->make_step(options, spec, weights_);
   phases.End(options.graphs ? "graphs" : "rest");
-  model::ModelInfo info;
-  if (report != nullptr) {
-    TANDEM_ASSIGN_OR_RETURN(info, hashed.get());
+  if (hashed.valid()) {
+    TANDEM_ASSIGN_OR_RETURN(info_, hashed.get());
     phases.End("hash");
-    report->phases = phases.all();
-    report->dtype = options_->model.dtype;
-    report->file_bytes = files_.bytes();
-    report->weight_bytes = step->info().weight_bytes;
-    report->exact = Exact(others_.value_or(type_), files_);
-    report->cache_tokens = options.pages * int64_t{kPageTokens};
-    report->cache_bytes = options.pages * int64_t{kPageTokens} * TokenBytes();
   }
+  TANDEM_RETURN_IF_ERROR(step.status());
+  report.phases = phases.all();
+  report.dtype = options_->model.dtype;
+  report.file_bytes = files_.bytes();
+  report.weight_bytes = (*step)->info().weight_bytes;
+  report.exact = Exact(others_.value_or(type_), files_);
+  report.cache_tokens = options.pages * int64_t{kPageTokens};
+  report.cache_bytes = options.pages * int64_t{kPageTokens} * TokenBytes();
+  return ModelOf(spec, options, *std::move(step), info_);
+}
+
+std::unique_ptr<TorchModel> Loading::ModelOf(const DecoderSpec& spec, const StepOptions& options,
+                                             std::unique_ptr<Step> step,
+                                             model::ModelInfo info) const {
   info.vocabulary_size = static_cast<uint32_t>(spec.vocabulary_size);
   info.context_length = static_cast<uint32_t>(spec.context_length);
   info.numerics_id = NumericsId(*library_, options, step->info(), card_);

@@ -50,23 +50,22 @@ class Loading {
   // model's first layers. Else what differs. `path` has passed its check.
   absl::Status CheckProducts(const Path& path) const;
 
-  // The whole model. `report` may be null.
+  // The whole model. Once loaded its weights stay, for another way.
   absl::StatusOr<std::unique_ptr<TorchModel>> Finish(const Path& path,
-                                                     model::LoadReport* report) const;
+                                                     model::LoadReport& report) const;
 
  private:
   Loading(const LoadOptions& options, const Library& library, model::ModelFiles files);
 
-  absl::StatusOr<std::unique_ptr<TorchModel>> Make(const model::DecoderSpec& spec,
-                                                   const model::DecoderTensors& tensors,
-                                                   const StepOptions& options,
-                                                   model::LoadReport* report) const;
-  // For a check: a few layers, and a small cache.
-  absl::StatusOr<std::unique_ptr<TorchModel>> MakeSmall(const model::DecoderSpec& spec,
-                                                        const model::DecoderTensors& tensors,
-                                                        const Path& path, int max_rows) const;
-  absl::StatusOr<absl::Duration> TileCostOf(const model::DecoderSpec& spec,
-                                            const model::DecoderTensors& tensors) const;
+  // What is checked: the model's first layers, on the device and for the reference.
+  struct Small;
+
+  std::unique_ptr<TorchModel> ModelOf(const model::DecoderSpec& spec, const StepOptions& options,
+                                      std::unique_ptr<Step> step, model::ModelInfo info) const;
+  Small& Checked() const;
+  // With a small cache. It is loaded once, for all ways and tiles.
+  absl::StatusOr<std::unique_ptr<TorchModel>> MakeSmall(const Path& path, int max_rows) const;
+  absl::StatusOr<absl::Duration> TileCostOf() const;
   absl::StatusOr<int> Pages() const;  // of the cache
   absl::StatusOr<StepOptions> OptionsFor(const Path& path) const;
   int64_t TokenBytes() const;  // of keys and values
@@ -82,6 +81,9 @@ class Loading {
   int tile_;
   kernels::CardFacts card_;  // before anything was loaded; without a driver empty
   mutable std::shared_ptr<kernels::PassKernels> kernels_;  // null: no path has asked for them
+  mutable std::shared_ptr<Small> small_;                   // null: nothing is checked, or no longer
+  mutable std::shared_ptr<const StepWeights> weights_;     // of the whole model; null: not loaded
+  mutable model::ModelInfo info_;                          // with weights_
 };
 
 }  // namespace tandem::torch

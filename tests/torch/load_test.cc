@@ -35,11 +35,17 @@ constexpr int kWholePages = 20;  // another number than the self-check has
 // Spoils the logits of a pass.
 using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>& logits)>;
 
-// Of each way, by its name. make_step is a plain function, so there is one list.
+// Of each way, by its name. make_step is a plain function, so there is one list, as of all below.
 std::map<std::string, LogitsFault> faults;
 bool capture_fails = false;  // of any model
 bool kernels_load = true;
 bool whole_capture_fails = false;  // of a whole model
+int loads = 0;                     // of weights
+
+struct FakeWeights final : public StepWeights {
+  explicit FakeWeights(const model::DecoderTensors& loaded) : tensors(loaded) {}
+  const model::DecoderTensors tensors;
+};
 
 // Sequences are known by their first page.
 class FakeStep final : public Step {
@@ -120,16 +126,24 @@ absl::StatusOr<std::unique_ptr<kernels::PassKernels>> LoadKernels(int /*card*/) 
   return std::make_unique<kernels::HostPassKernels<>>();
 }
 
+absl::StatusOr<std::shared_ptr<const StepWeights>> LoadFakeWeights(
+    const StepOptions& options, const model::DecoderSpec& /*spec*/,
+    const model::DecoderTensors& tensors) {
+  ++loads;
+  if (options.progress) options.progress(1, 1);
+  return std::make_shared<const FakeWeights>(tensors);
+}
+
 absl::StatusOr<std::unique_ptr<Step>> MakeFakeStep(const StepOptions& options,
                                                    const model::DecoderSpec& spec,
-                                                   const model::DecoderTensors& tensors) {
+                                                   std::shared_ptr<const StepWeights> weights) {
   const bool whole = options.pages == kWholePages;
   if (options.graphs && (capture_fails || (whole && whole_capture_fails))) {
     return absl::InternalError("LibTorch failed to begin a capture");
   }
   EXPECT_EQ(options.attention == Attention::kSpans, options.kernels != nullptr);
-  if (options.progress) options.progress(1, 1);
-  return std::make_unique<FakeStep>(options, spec, tensors);
+  return std::make_unique<FakeStep>(options, spec,
+                                    static_cast<const FakeWeights&>(*weights).tensors);
 }
 
 // Rows of a pass of several sequences come back in another order.
@@ -156,6 +170,7 @@ class LoadTest : public ::testing::Test {
   LoadTest() {
     faults.clear();
     capture_fails = whole_capture_fails = false;
+    loads = 0;
     kernels_load = true;
   }
 
@@ -163,6 +178,7 @@ class LoadTest : public ::testing::Test {
       int tile = 64, ComputeType type = ComputeType::kBfloat16) {
     Library library;
     library.torch_version = "2.13.0";
+    library.load_weights = LoadFakeWeights;
     library.make_step = MakeFakeStep;
     LoadOptions options;
     options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
@@ -346,6 +362,19 @@ TEST_F(LoadTest, WithoutCapturesPassesAreEager) {
     EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs"));
     EXPECT_THAT(log_, HasSubstr("begin a capture"));
   }
+}
+
+// However many tiles are measured, and ways checked: the first layers once, and the whole model.
+TEST_F(LoadTest, WeightsAreLoadedOnceForTheChecksAndOnceToServe) {
+  whole_capture_fails = true;  // so the whole model is made twice
+  ASSERT_TRUE(LoadIt(/*tile=*/0).ok());
+  EXPECT_EQ(loads, 2);
+  faults["spans"] = SwapsHalves;  // so graphs differ from it, and both are switched off
+  loads = 0;
+  const auto model = LoadIt(/*tile=*/0);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(SwitchedOff(**model), ElementsAre("spans-graphs", "spans"));
+  EXPECT_EQ(loads, 2);
 }
 
 TEST_F(LoadTest, WithoutAWayThatPassesTheStartFails) {

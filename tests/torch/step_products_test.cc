@@ -71,13 +71,13 @@ class OddStep final : public Step {
 
 absl::StatusOr<std::unique_ptr<Step>> MakeOddStep(const StepOptions& asked,
                                                   const model::DecoderSpec& spec,
-                                                  const model::DecoderTensors& tensors) {
+                                                  std::shared_ptr<const StepWeights> weights) {
   StepOptions options = asked;
   if (device.spans) {
     options.attention = Attention::kSpans;
     options.kernels = std::make_shared<kernels::HostPassKernels<>>();
   }
-  auto step = device.library->make_step(options, spec, tensors);
+  auto step = device.library->make_step(options, spec, std::move(weights));
   if (!step.ok()) return step.status();
   device.is_whole = options.whole_products;
   return std::make_unique<OddStep>(*std::move(step),

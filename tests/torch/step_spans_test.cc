@@ -31,11 +31,11 @@ std::shared_ptr<kernels::PassKernels> kernels_of_steps;
 
 absl::StatusOr<std::unique_ptr<Step>> MakeSpansStep(const StepOptions& options,
                                                     const model::DecoderSpec& spec,
-                                                    const model::DecoderTensors& tensors) {
+                                                    std::shared_ptr<const StepWeights> weights) {
   StepOptions spans = options;
   spans.attention = Attention::kSpans;
   spans.kernels = kernels_of_steps;
-  return loaded->make_step(spans, spec, tensors);
+  return loaded->make_step(spans, spec, std::move(weights));
 }
 
 // Whatever way is asked for attends by these kernels; the self-check runs first.

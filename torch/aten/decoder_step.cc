@@ -7,7 +7,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -24,13 +23,6 @@
 
 namespace tandem::torch {
 namespace {
-
-// Of what attends: where products are of whole numbers, all else is fp32.
-at::ScalarType ScalarTypeOf(ComputeType type) {
-  if (type == ComputeType::kBfloat16) return at::kBFloat16;
-  if (type == ComputeType::kFloat16) return at::kHalf;
-  return at::kFloat;
-}
 
 // All of a card's passes run on one stream that is not its default one, which cannot be captured.
 std::optional<c10::Stream> NewStream(at::Device device) {
@@ -66,18 +58,15 @@ class Scope {
 }  // namespace
 
 DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& spec,
-                         const model::DecoderTensors& tensors, at::Device device,
+                         std::shared_ptr<const LoadedWeights> weights, at::Device device,
                          std::string device_name)
     : emptier_{device},
       options_(options),
       spec_(spec),
       device_(device),
       type_(ScalarTypeOf(options.type)),
-      weights_(
-          spec, tensors, device,
-          options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
-          options.others.has_value() ? std::optional(ScalarTypeOf(*options.others)) : std::nullopt,
-          options.progress),
+      loaded_(std::move(weights)),
+      weights_(loaded_->weights),
       stream_(NewStream(device)),
       sizes_(SizesOf(options, spec)),
       backend_(
@@ -114,14 +103,6 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   } else {
     attender_ = MakeGatherAttender(sizes, device);
   }
-}
-
-DecoderStep::CacheEmptier::~CacheEmptier() {
-  if (device.is_cpu()) return;
-  // A device that failed cannot do this either, and was reported.
-  Guarded("give memory back", [&] {
-    c10::getDeviceAllocator(device.type())->emptyCache();
-  }).IgnoreError();
 }
 
 absl::Status DecoderStep::Prepare() {

@@ -36,7 +36,8 @@ class DecoderStep final : public Step {
  public:
   // `options` are checked, and their tile is set. Throws what LibTorch throws.
   DecoderStep(const StepOptions& options, const model::DecoderSpec& spec,
-              const model::DecoderTensors& tensors, at::Device device, std::string device_name);
+              std::shared_ptr<const LoadedWeights> weights, at::Device device,
+              std::string device_name);
 
   // Before the first pass: captures graphs where the options ask for them. Errors are the device's.
   absl::Status Prepare();
@@ -95,19 +96,13 @@ class DecoderStep final : public Step {
 
   LayerCache CacheOf(size_t layer) const;
 
-  // Gives back to the card what LibTorch keeps of memory that was freed: the next model's graphs,
-  // and what does not belong to LibTorch, cannot have it else.
-  struct CacheEmptier {
-    at::Device device;
-    ~CacheEmptier();
-  };
-
-  const CacheEmptier emptier_;  // the first member: all memory was freed before
+  const CacheEmptier emptier_;
   const StepOptions options_;
   const model::DecoderSpec spec_;
   const at::Device device_;
   const at::ScalarType type_;
-  const Weights weights_;
+  const std::shared_ptr<const LoadedWeights> loaded_;
+  const Weights& weights_;
   StepInfo info_;
   std::vector<RopeTable> ropes_;  // of DecoderSpec::rope and, where there is one, sliding_rope
   at::Tensor keys_;    // [layers, pages and a scratch page, kPageTokens, kv_heads, head_size]

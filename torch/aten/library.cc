@@ -41,30 +41,16 @@ absl::Status CheckOptions(const StepOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
-                                               const model::DecoderSpec& spec,
-                                               const model::DecoderTensors& tensors) {
-  if (absl::Status status = CheckOptions(asked); !status.ok()) return status;
-  StepOptions options = asked;
-  const bool cuda = options.device == "cuda";
-  if (options.tile == 0) options.tile = cuda ? kCudaTile : kCpuTile;
-  std::string name = absl::StrCat("cpu ", at::get_cpu_capability());
-  if (cuda) {
-    if (absl::Status status = StartCuda(options.card); !status.ok()) return status;
-    name = absl::StrCat("cuda:", options.card);
-  }
-  const at::Device device = cuda
-                                ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.card))
-                                : at::Device(at::kCPU);
+at::Device DeviceOf(const StepOptions& options) {
+  if (options.device == "cpu") return at::Device(at::kCPU);
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.card));
+}
+
+// What `make` gives; what LibTorch throws there as a status.
+template <typename Make>
+auto Made(Make make) -> decltype(make()) {
   try {
-    if (options.type == ComputeType::kInt8 && !Int8SumsAreExact(options.tile, device)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("int8: LibTorch does not sum whole numbers exactly on ", name,
-                       "\n  hint: --device=cpu does on every processor"));
-    }
-    auto step = std::make_unique<DecoderStep>(options, spec, tensors, device, std::move(name));
-    if (absl::Status status = step->Prepare(); !status.ok()) return status;
-    return step;
+    return make();
   } catch (const c10::Error& error) {
     // What a device refuses at this point is room.
     return absl::ResourceExhaustedError(
@@ -74,13 +60,49 @@ absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
   }
 }
 
+absl::StatusOr<std::shared_ptr<const StepWeights>> LoadWeights(
+    const StepOptions& options, const model::DecoderSpec& spec,
+    const model::DecoderTensors& tensors) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  if (options.device == "cuda") {
+    if (absl::Status status = StartCuda(options.card); !status.ok()) return status;
+  }
+  return Made([&]() -> absl::StatusOr<std::shared_ptr<const StepWeights>> {
+    return std::make_shared<const LoadedWeights>(options, spec, tensors, DeviceOf(options));
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Step>> MakeStep(const StepOptions& asked,
+                                               const model::DecoderSpec& spec,
+                                               std::shared_ptr<const StepWeights> weights) {
+  if (absl::Status status = CheckOptions(asked); !status.ok()) return status;
+  StepOptions options = asked;
+  const bool cuda = options.device == "cuda";
+  if (options.tile == 0) options.tile = cuda ? kCudaTile : kCpuTile;
+  std::string name =
+      cuda ? absl::StrCat("cuda:", options.card) : absl::StrCat("cpu ", at::get_cpu_capability());
+  const at::Device device = DeviceOf(options);
+  return Made([&]() -> absl::StatusOr<std::unique_ptr<Step>> {
+    if (options.type == ComputeType::kInt8 && !Int8SumsAreExact(options.tile, device)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("int8: LibTorch does not sum whole numbers exactly on ", name,
+                       "\n  hint: --device=cpu does on every processor"));
+    }
+    auto step = std::make_unique<DecoderStep>(
+        options, spec, std::static_pointer_cast<const LoadedWeights>(std::move(weights)), device,
+        std::move(name));
+    if (absl::Status status = step->Prepare(); !status.ok()) return status;
+    return step;
+  });
+}
+
 }  // namespace
 }  // namespace tandem::torch
 
 extern "C" __attribute__((visibility("default"))) const tandem::torch::Library*
 tandem_torch_library() {
-  static const tandem::torch::Library library = {tandem::torch::kInterfaceVersion,
-                                                 tandem::torch::BuildText(), TORCH_VERSION,
-                                                 tandem::torch::MakeStep};
+  static const tandem::torch::Library library = {
+      tandem::torch::kInterfaceVersion, tandem::torch::BuildText(), TORCH_VERSION,
+      tandem::torch::LoadWeights, tandem::torch::MakeStep};
   return &library;
 }

@@ -3,12 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <utility>
 
+#include "torch/aten/guarded.h"
 #include "torch/aten/int8.h"
 
 namespace tandem::torch {
@@ -168,6 +170,29 @@ Weights::Weights(const model::DecoderSpec& spec, const DecoderTensors& tensors, 
   embedding = tied ? output : Linear{reader.Table(tensors.embedding), {}, {}};
   bytes = reader.held();
   if (progress) progress(all, all);
+}
+
+CacheEmptier::~CacheEmptier() {
+  if (device.is_cpu()) return;
+  // A device that failed cannot do this either, and was reported.
+  Guarded("give memory back", [&] {
+    c10::getDeviceAllocator(device.type())->emptyCache();
+  }).IgnoreError();
+}
+
+LoadedWeights::LoadedWeights(const StepOptions& options, const model::DecoderSpec& spec,
+                             const DecoderTensors& tensors, at::Device device)
+    : emptier{device},
+      weights(
+          spec, tensors, device,
+          options.type == ComputeType::kInt8 ? at::kChar : ScalarTypeOf(options.type),
+          options.others.has_value() ? std::optional(ScalarTypeOf(*options.others)) : std::nullopt,
+          options.progress) {}
+
+at::ScalarType ScalarTypeOf(ComputeType type) {
+  if (type == ComputeType::kBfloat16) return at::kBFloat16;
+  if (type == ComputeType::kFloat16) return at::kHalf;
+  return at::kFloat;
 }
 
 at::Tensor Weights::Embedded(const at::Tensor& tokens) const {

@@ -11,6 +11,7 @@
 #include "model/decoder_tensors.h"
 #include "model/spec/decoder_spec.h"
 #include "torch/aten/elementwise.h"
+#include "torch/library/interface.h"
 
 namespace tandem::torch {
 
@@ -55,5 +56,25 @@ struct Weights {
   Linear output;           // a tied model's is its embedding
   int64_t bytes = 0;
 };
+
+// Gives back to the card what LibTorch keeps of memory that was freed: the next model's graphs, and
+// what does not belong to LibTorch, cannot have it else. The first member of what holds tensors:
+// all memory was freed before.
+struct CacheEmptier {
+  at::Device device;
+  ~CacheEmptier();
+};
+
+struct LoadedWeights final : public StepWeights {
+  // Throws what LibTorch throws.
+  LoadedWeights(const StepOptions& options, const model::DecoderSpec& spec,
+                const model::DecoderTensors& tensors, at::Device device);
+
+  const CacheEmptier emptier;
+  const Weights weights;
+};
+
+// Of what attends: where products are of whole numbers, all else is fp32.
+at::ScalarType ScalarTypeOf(ComputeType type);
 
 }  // namespace tandem::torch

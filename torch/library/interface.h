@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 10;
+inline constexpr uint32_t kInterfaceVersion = 11;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -103,6 +103,12 @@ struct PassRows {
   absl::Span<const int> logits_rows;        // those that get logits; ascending
 };
 
+// The weights of a decoder on a device. Immutable; steps share them.
+class StepWeights {
+ public:
+  virtual ~StepWeights() = default;
+};
+
 // A decoder on a device: weights, and keys and values of all sequences.
 //
 // Thread safety: info() from anywhere; all else from one thread at a time, the device's.
@@ -138,12 +144,18 @@ struct Library {
   const char* build = nullptr;  // BuildText() of the library
   const char* torch_version = nullptr;
 
-  // INVALID_ARGUMENT: a value of the options is not this device's. FAILED_PRECONDITION: the device
-  // is not there; the message says what is missing and how to get it. RESOURCE_EXHAUSTED: the
-  // weights or the cache do not fit. Copies what `tensors` point at.
-  absl::StatusOr<std::unique_ptr<Step>> (*make_step)(
+  // Errors of both: INVALID_ARGUMENT: a value of the options is not this device's.
+  // FAILED_PRECONDITION: the device is not there; the message says what is missing and how to get
+  // it. RESOURCE_EXHAUSTED: the weights or the cache do not fit.
+  //
+  // Copies what `tensors` point at. Of the options device, card, type, others and progress count.
+  absl::StatusOr<std::shared_ptr<const StepWeights>> (*load_weights)(
       const StepOptions& options, const model::DecoderSpec& spec,
       const model::DecoderTensors& tensors) = nullptr;
+  // A step over weights that were loaded for the same specification, device, card and types.
+  absl::StatusOr<std::unique_ptr<Step>> (*make_step)(
+      const StepOptions& options, const model::DecoderSpec& spec,
+      std::shared_ptr<const StepWeights> weights) = nullptr;
 };
 
 // The library's one exported function, of type EntryPoint.
