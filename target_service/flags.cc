@@ -34,6 +34,9 @@ void Flags::AddTo(flags::FlagSet& flags) {
   flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
              "with --device=cuda and --pool-tokens=0: the share of the card's free memory for "
              "weights, passes and the KV cache");
+  flags.Switch("mma-attention", &mma_attention,
+               "with --device=cuda and bf16 or fp16: attend on tensor cores, if the self-check "
+               "passes; the texts are others than without. Experimental: no card has run it");
   flags.Switch("check-device", &check_device,
                "run the self-check of --device with this model, print the result, and exit");
   flags.Choice(
@@ -82,6 +85,7 @@ absl::StatusOr<target_service::EngineOptions> Flags::EngineOptions() const {
   options.model.max_rows = max_rows;
   options.model.sampling_defaults = generation_config == "model";
   options.gpu_memory_utilization = *gpu_memory_utilization;
+  options.mma_attention = mma_attention;
   options.card = torch::ParseDevice(device).card;
   return options;
 }

@@ -24,6 +24,7 @@ struct Flags {
   std::string device;  // of EngineNames() (engines.h)
   std::optional<double> gpu_memory_utilization;
   int max_rows = model::LoadOptions().max_rows;  // of a pass
+  bool mma_attention = false;                    // EngineOptions::mma_attention
   bool check_device = false;                     // check it, say what was found, and end
   std::string generation_config = "model";       // whose sampling defaults count: model, or none
   Options options;                               // of these, what flags say

@@ -43,6 +43,9 @@ struct LoadOptions {
   // Of a card's free memory, the share that weights, passes and the cache fill where pool_tokens is
   // 0. 0: the cache is as large as on a processor.
   double gpu_memory_utilization = 0;
+  // Attention on tensor cores is tried first on a card, where type and heads allow it. No card has
+  // run it, so nobody gets it who did not ask.
+  bool mma_attention = false;
   // How the kernels of `spans` get to a card.
   absl::StatusOr<std::unique_ptr<kernels::PassKernels>> (*pass_kernels)(int card) =
       kernels::LoadPassKernels;

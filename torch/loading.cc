@@ -244,6 +244,9 @@ std::vector<Path> Loading::Paths() const {
   const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
   if (options_->device == kCuda && small_heads) {
     // Without graphs a pass takes as long as its launches do.
+    const bool mma = options_->mma_attention && HasSixteenBits(type_) &&
+                     kernels::MmaTakes(static_cast<uint32_t>(files_.config.spec.head_size));
+    if (mma) paths = {{Attention::kMma, true}, {Attention::kMma, false}};
     for (const bool graphs : {true, false}) paths.push_back({Attention::kSpans, graphs});
   }
   paths.push_back({Attention::kGather});
@@ -402,7 +405,7 @@ absl::StatusOr<StepOptions> Loading::OptionsFor(const Path& path) const {
     options.sliding_rope_frequencies = model::RopeFrequencies(*spec.sliding_rope, spec.head_size);
   }
   options.progress = options_->model.progress;
-  if (path.attention == Attention::kSpans) {
+  if (path.attention != Attention::kGather) {
     if (kernels_ == nullptr) {
       TANDEM_ASSIGN_OR_RETURN(kernels_, options_->pass_kernels(options_->card));
     }

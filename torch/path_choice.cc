@@ -10,7 +10,9 @@
 namespace tandem::torch {
 
 std::string PathName(const Path& path) {
-  const char* name = path.attention == Attention::kSpans ? "spans" : "gather";
+  const char* name = path.attention == Attention::kMma     ? "mma"
+                     : path.attention == Attention::kSpans ? "spans"
+                                                           : "gather";
   return absl::StrCat(name, path.graphs ? "-graphs" : "");
 }
 

@@ -21,7 +21,7 @@ struct Path {
   bool operator==(const Path&) const = default;
 };
 
-// "gather", "spans", "spans-graphs".
+// "gather", "spans", "spans-graphs", "mma", "mma-graphs".
 std::string PathName(const Path& path);
 
 struct CheckedPath {

@@ -20,6 +20,8 @@ struct EngineOptions {
   // Of a card's free memory, the share that weights, passes and the cache fill where
   // model.pool_tokens is 0. Engines on a processor ignore it.
   double gpu_memory_utilization = 0.9;
+  // On a card rows attend on tensor cores, where type and heads allow it and the self-check passes.
+  bool mma_attention = false;
   // Its number among those that CUDA shows; engines on a processor ignore it.
   int card = 0;
   // Of the tokenizer. It may have more ids than the model, or fewer: the lower number counts. 0:

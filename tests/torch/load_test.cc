@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Step>> MakeFakeStep(const StepOptions& options,
   if (options.graphs && (capture_fails || (whole && whole_capture_fails))) {
     return absl::InternalError("LibTorch failed to begin a capture");
   }
-  EXPECT_EQ(options.attention == Attention::kSpans, options.kernels != nullptr);
+  EXPECT_EQ(options.attention != Attention::kGather, options.kernels != nullptr);
   return std::make_unique<FakeStep>(options, spec,
                                     static_cast<const FakeWeights&>(*weights).tensors);
 }
@@ -181,7 +181,8 @@ class LoadTest : public ::testing::Test {
     library.load_weights = LoadFakeWeights;
     library.make_step = MakeFakeStep;
     LoadOptions options;
-    options.model.directory = tandem::testing::SourcePath("tests/model/goldens/gqa_odd");
+    options.model.directory = tandem::testing::SourcePath("tests/model/goldens/" + variant_);
+    options.mma_attention = mma_attention_;
     options.model.pool_tokens = pool_tokens_;
     options.model.dtype = dtype_;
     options.model.max_rows = max_rows_;
@@ -201,6 +202,8 @@ class LoadTest : public ::testing::Test {
   int64_t pool_tokens_ = kWholePages * kPageTokens;
   model::Dtype dtype_ = model::Dtype::kAuto;
   int max_rows_ = 256;
+  std::string variant_ = "gqa_odd";  // heads of 6 numbers
+  bool mma_attention_ = false;
   std::string device_ = kCuda;
   model::LoadReport report_;
   std::string log_;
@@ -303,6 +306,29 @@ TEST_F(LoadTest, EachTypeHasItsWays) {
     EXPECT_THAT((*model)->info().numerics_id, ::testing::EndsWith(way));
     EXPECT_THAT(SwitchedOff(**model), IsEmpty());
   }
+}
+
+// Where heads are whole loads, and keys have 16 bits; and behind the self-check.
+TEST_F(LoadTest, TensorCoresAttendWhereSomebodyAsks) {
+  const auto way = [this](ComputeType type = ComputeType::kBfloat16) {
+    const auto model = LoadIt(64, type);
+    EXPECT_TRUE(model.ok()) << model.status();
+    const std::string id = (*model)->info().numerics_id;
+    return id.substr(id.rfind('/') + 1);
+  };
+  variant_ = "llama3";
+  EXPECT_EQ(way(), "spans-graphs");
+  mma_attention_ = true;
+  EXPECT_EQ(way(), "mma-graphs");
+  EXPECT_EQ(way(ComputeType::kFloat32), "spans-graphs");
+  faults["mma-graphs"] = SwapsHalves;
+  EXPECT_EQ(way(), "mma");
+  faults["mma"] = SwapsHalves;
+  EXPECT_EQ(way(), "spans-graphs");
+  EXPECT_THAT(log_, HasSubstr("path=mma failed="));
+  variant_ = "gqa_odd";
+  faults.clear();
+  EXPECT_EQ(way(), "spans-graphs");
 }
 
 TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {

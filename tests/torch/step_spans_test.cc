@@ -1,5 +1,6 @@
 // LibTorch's step with the kernels of torch/kernels between its operations, as the host runs them:
 // the way `spans` of a card, on this processor.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/support.h"
 #include "tests/torch/kernels/host_pass_kernels.h"
@@ -28,12 +30,13 @@ using model::testing::RandomTokens;
 // make_step is a plain function, so there is one of each.
 const Library* loaded = nullptr;
 std::shared_ptr<kernels::PassKernels> kernels_of_steps;
+Attention attention_of_steps = Attention::kSpans;
 
 absl::StatusOr<std::unique_ptr<Step>> MakeSpansStep(const StepOptions& options,
                                                     const model::DecoderSpec& spec,
                                                     std::shared_ptr<const StepWeights> weights) {
   StepOptions spans = options;
-  spans.attention = Attention::kSpans;
+  spans.attention = attention_of_steps;
   spans.kernels = kernels_of_steps;
   return loaded->make_step(spans, spec, std::move(weights));
 }
@@ -41,11 +44,12 @@ absl::StatusOr<std::unique_ptr<Step>> MakeSpansStep(const StepOptions& options,
 // Whatever way is asked for attends by these kernels; the self-check runs first.
 absl::StatusOr<std::unique_ptr<model::LanguageModel>> LoadWith(
     std::shared_ptr<kernels::PassKernels> kernels, const std::string& variant,
-    ComputeType type = ComputeType::kFloat32) {
+    ComputeType type = ComputeType::kFloat32, Attention attention = Attention::kSpans) {
   const auto library = LoadLibrary(tandem::testing::BuildPath("lib/libtandem_torch.so"));
   if (!library.ok()) return library.status();
   loaded = *library;
   kernels_of_steps = std::move(kernels);
+  attention_of_steps = attention;
   Library spans = **library;
   spans.make_step = MakeSpansStep;
   LoadOptions options;
@@ -119,6 +123,11 @@ class RecordingKernels final : public kernels::PassKernels {
     Keep("attend", &kept, sizeof(kept));
     return kernels_.Attend(type, a, stream);
   }
+  absl::Status AttendByMma(ElementType type, const kernels::AttentionArguments& a,
+                           void* stream) override {
+    Keep("mma", &a.row_count, sizeof(a.row_count));
+    return kernels_.AttendByMma(type, a, stream);
+  }
   absl::Status AddNorm(ElementType type, const kernels::AddNormArguments& a, uint32_t rows,
                        void* stream) override {
     kernels::AddNormArguments kept = a;
@@ -159,6 +168,24 @@ class RecordingKernels final : public kernels::PassKernels {
   HostPassKernels<> kernels_;
   std::vector<std::string> launches_;
 };
+
+TEST(StepSpansTest, TheSelfCheckPassesOnTensorCores) {
+  const std::pair<const char*, ComputeType> models[] = {{"llama3", ComputeType::kBfloat16},
+                                                        {"qwen2_window", ComputeType::kFloat16}};
+  for (const auto& [variant, type] : models) {
+    const auto recorder = std::make_shared<RecordingKernels>();
+    const auto model = LoadWith(recorder, variant, type, Attention::kMma);
+    ASSERT_TRUE(model.ok()) << variant << ": " << model.status();
+    std::vector<std::string> launches = recorder->Launches();
+    EXPECT_GT(std::count_if(launches.begin(), launches.end(),
+                            [](const std::string& one) { return one[0] == 'm'; }),
+              50);
+  }
+  const auto refused = LoadWith(std::make_shared<HostPassKernels<>>(), "llama3",
+                                ComputeType::kFloat32, Attention::kMma);
+  EXPECT_THAT(std::string(refused.status().message()),
+              ::testing::HasSubstr("attention by mma is of bf16 or fp16"));
+}
 
 // A graph of one pass computes all passes of its shape, so they launch the same.
 TEST(StepSpansTest, PassesOfOneShapeLaunchTheSame) {
@@ -227,6 +254,22 @@ void ExpectFound(const char* variant = "llama3") {
   EXPECT_TRUE(absl::IsFailedPrecondition(model.status()))
       << static_cast<int>(kInAttention) << ", " << static_cast<int>(kInNormRope) << ": "
       << model.status();
+}
+
+template <AttentionFault kInAttention>
+void ExpectFoundOnTensorCores(const char* variant = "llama3") {
+  const auto model = LoadWith(std::make_shared<HostPassKernels<kInAttention>>(), variant,
+                              ComputeType::kBfloat16, Attention::kMma);
+  EXPECT_TRUE(absl::IsFailedPrecondition(model.status()))
+      << static_cast<int>(kInAttention) << ": " << model.status();
+}
+
+TEST(StepSpansTest, TheSelfCheckFindsPlantedFaultsOnTensorCores) {
+  ExpectFoundOnTensorCores<AttentionFault::kLastPositionLost>();
+  ExpectFoundOnTensorCores<AttentionFault::kPagesIgnored>();
+  ExpectFoundOnTensorCores<AttentionFault::kSharesForgotten>();
+  ExpectFoundOnTensorCores<AttentionFault::kQueriesUnscaled>();
+  ExpectFoundOnTensorCores<AttentionFault::kHalvesSwapped>();
 }
 
 TEST(StepSpansTest, TheSelfCheckFindsATypeThatIsTakenForAnother) {

@@ -62,11 +62,11 @@ class Attender {
 };
 
 // Attention::kGather on any device: it looks at the pass itself, so no graph has it.
-// Attention::kSpans on any device; `kernels` outlive their attender, and run on `stream`
-// (interface.h), which is the calling thread's current one.
+// Attention::kSpans, or kMma with `mma`, on any device; `kernels` outlive their attender, and run
+// on `stream` (interface.h), which is the calling thread's current one.
 std::unique_ptr<Attender> MakeGatherAttender(const HeadSizes& sizes, at::Device device);
 std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
-                                            const InputSizes& inputs, kernels::PassKernels& kernels,
-                                            void* stream);
+                                            const InputSizes& inputs, bool mma,
+                                            kernels::PassKernels& kernels, void* stream);
 
 }  // namespace tandem::torch

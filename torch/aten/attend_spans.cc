@@ -25,9 +25,14 @@ constexpr int64_t kPartialBytes = int64_t{64} << 20;
 // that place. Begin tells.
 class SpansAttender final : public Attender {
  public:
-  SpansAttender(const HeadSizes& sizes, at::Device device, const InputSizes& inputs,
+  SpansAttender(const HeadSizes& sizes, at::Device device, const InputSizes& inputs, bool mma,
                 kernels::PassKernels& kernels, void* stream)
-      : sizes_(sizes), device_(device), inputs_(inputs), kernels_(kernels), stream_(stream) {
+      : sizes_(sizes),
+        device_(device),
+        inputs_(inputs),
+        mma_(mma),
+        kernels_(kernels),
+        stream_(stream) {
     const int rows = AllShapes(inputs).front().rows;
     rows_bytes_ = static_cast<size_t>(rows) * sizeof(CacheRow);
     usual_bytes_ = rows_bytes_ + UsualWords(rows, inputs) * sizeof(uint32_t);
@@ -105,7 +110,9 @@ class SpansAttender final : public Attender {
         a.row_count = static_cast<uint32_t>(turn.count);
         a.queries = whole[place].const_data_ptr<float>();
         a.out = out[place].data_ptr();
-        ThrowIfFailed(kernels_.Attend(ElementTypeOf(out.scalar_type()), a, stream_));
+        const kernels::ElementType type = ElementTypeOf(out.scalar_type());
+        ThrowIfFailed(mma_ ? kernels_.AttendByMma(type, a, stream_)
+                           : kernels_.Attend(type, a, stream_));
       }
     }
     return out.view({queries.size(0), -1});
@@ -161,6 +168,7 @@ class SpansAttender final : public Attender {
   const HeadSizes sizes_;
   const at::Device device_;
   const InputSizes inputs_;
+  const bool mma_;
   kernels::PassKernels& kernels_;
   void* const stream_;
 
@@ -180,9 +188,9 @@ class SpansAttender final : public Attender {
 }  // namespace
 
 std::unique_ptr<Attender> MakeSpansAttender(const HeadSizes& sizes, at::Device device,
-                                            const InputSizes& inputs, kernels::PassKernels& kernels,
-                                            void* stream) {
-  return std::make_unique<SpansAttender>(sizes, device, inputs, kernels, stream);
+                                            const InputSizes& inputs, bool mma,
+                                            kernels::PassKernels& kernels, void* stream) {
+  return std::make_unique<SpansAttender>(sizes, device, inputs, mma, kernels, stream);
 }
 
 }  // namespace tandem::torch

@@ -98,8 +98,9 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
                            ? 1.0 / std::sqrt(static_cast<double>(spec.head_size))
                            : spec.attention_scale;
   const HeadSizes sizes{spec.heads, spec.kv_heads, spec.head_size, scale};
-  if (options.attention == Attention::kSpans) {
-    attender_ = MakeSpansAttender(sizes, device, sizes_, *options_.kernels, stream());
+  if (fused()) {
+    const bool mma = options.attention == Attention::kMma;
+    attender_ = MakeSpansAttender(sizes, device, sizes_, mma, *options_.kernels, stream());
   } else {
     attender_ = MakeGatherAttender(sizes, device);
   }

@@ -88,7 +88,7 @@ class DecoderStep final : public Step {
   at::Tensor Branch(const at::Tensor& x, const Linear& linear) const;
   // Our kernel norms.
   bool fused_norms() const { return fused() && spec_.norm.kind == model::NormSpec::Kind::kRms; }
-  bool fused() const { return options_.attention == Attention::kSpans; }
+  bool fused() const { return options_.attention != Attention::kGather; }
   void* stream() const { return info_.stream.value_or(nullptr); }  // of our kernels
   // x · weightᵀ by one of ATen's products.
   at::Tensor Product(at::Tensor multiply(const at::Tensor&, const at::Tensor&), const at::Tensor& x,

@@ -32,8 +32,13 @@ absl::Status CheckOptions(const StepOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("tile is ", options.tile, "; a multiple of 32 up to 4096, or 0"));
   }
-  if (options.attention == Attention::kSpans && options.kernels == nullptr) {
-    return absl::InvalidArgumentError("attention by spans needs its kernels");
+  if (options.attention != Attention::kGather && options.kernels == nullptr) {
+    return absl::InvalidArgumentError("attention by spans or mma needs its kernels");
+  }
+  const bool bits16 =
+      options.type == ComputeType::kBfloat16 || options.type == ComputeType::kFloat16;
+  if (options.attention == Attention::kMma && !bits16) {
+    return absl::InvalidArgumentError("attention by mma is of bf16 or fp16");
   }
   if (options.graphs && options.attention == Attention::kGather) {
     return absl::InvalidArgumentError("no graph has attention by gather, which looks at each pass");

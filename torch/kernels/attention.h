@@ -31,18 +31,22 @@ enum class AttentionFault {
   kBarrierMissing,      // scores are weighed while others are still computed
   kWindowIgnored,
   kSequencesMixed,  // rows beside each other read the keys of the first one
+  // Of attention_mma.h.
+  kStaleValues,  // values that a row does not see are multiplied by its weight for them, 0
+  kQueriesUnscaled,
+  kHalvesSwapped,  // the products of a step are others of a key than of a query
+  kChunkLost,      // the last positions of a partial do not count
 };
 
 inline constexpr uint32_t kPartial = 256;
 
-// Rows of one sequence that see a whole partial in the cells of its positions read the same keys
-// and values, so one block computes them together: those of one stretch of so many rows of a pass.
-inline constexpr uint32_t kRowsTogether = 8;
-
 // kThreads: of a block, a power of two of whole warps. kGroup: query heads, of one row or of
 // several, that read a key at a time; kPairs: the same where there are more than kGroup. Multiples
-// of 4.
+// of 4. kRowsTogether: rows of one sequence that see a whole partial in the cells of its positions
+// read the same keys and values, so one block computes them together: those of one stretch of so
+// many rows of a pass.
 struct AttentionTraits {
+  static constexpr uint32_t kRowsTogether = 8;
   static constexpr int kThreads = 256;
   static constexpr int kGroup = 4;
   static constexpr int kPairs = 8;
@@ -214,10 +218,11 @@ template <typename Traits>
 TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_t number,
                                             uint32_t first) {
   if (!SeesAll<Traits>(a, a.rows[number], first)) return {number, 1};
-  const uint32_t page = a.rows[number].first_page, stretch = number / kRowsTogether * kRowsTogether;
+  const uint32_t page = a.rows[number].first_page, most = Traits::kRowsTogether,
+                 stretch = number / most * most;
   const uint32_t begin = stretch < a.first_row ? a.first_row : stretch;
   const uint32_t last = a.first_row + a.row_count;
-  const uint32_t end = stretch + kRowsTogether < last ? stretch + kRowsTogether : last;
+  const uint32_t end = stretch + most < last ? stretch + most : last;
   const auto shares = [&](uint32_t other) {
     const CacheRow& row = a.rows[other];
     const bool mixed = Traits::kFault == AttentionFault::kSequencesMixed;
@@ -357,10 +362,25 @@ TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>&
   }
 }
 
-// Partial `slot` of these rows, for the query heads of one key/value head, and the same partial of
-// rows that read the same keys.
+// Partial `number` as above, for as many heads at a time as there are.
 template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits>& shared,
+TANDEM_HOST_DEVICE void AttendAll(const Block& block, AttentionShared<Traits>& shared,
+                                  const AttentionArguments& a, uint32_t number, uint32_t first_row,
+                                  uint32_t all, uint32_t kv_head, uint32_t skipped,
+                                  uint32_t count) {
+  if (all > Traits::kGroup) {
+    AttendHeads<Traits, Element, Traits::kPairs>(block, shared, a, number, first_row, all, kv_head,
+                                                 skipped, count);
+  } else {
+    AttendHeads<Traits, Element, Traits::kGroup>(block, shared, a, number, first_row, all, kv_head,
+                                                 skipped, count);
+  }
+}
+
+// Partial `slot` of these rows, for the query heads of one key/value head, and the same partial of
+// rows that read the same keys. Shared: AttentionShared, or that of attention_mma.h.
+template <typename Traits, typename Element, typename Shared>
+TANDEM_HOST_DEVICE void AttendPartial(const Block& block, Shared& shared,
                                       const AttentionArguments& a, uint32_t slot,
                                       uint32_t kv_head) {
   constexpr uint32_t kThreads = Traits::kThreads;
@@ -377,11 +397,12 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
   const uint32_t skipped = begin > first ? begin - first : 0;  // of the partial's positions
   const uint32_t count = visible - first < length ? visible - first : length;
   block.Threads([&](int t) {
-    for (uint32_t i = t; i < count; i += kThreads) {
-      if (i < skipped) continue;
+    const bool stale = Traits::kFault == AttentionFault::kStaleValues;
+    for (uint32_t i = t; i < (stale ? length : count); i += kThreads) {
+      if (i < skipped && !stale) continue;
       const uint32_t position = first + i;
-      const bool straight =
-          position < row.straight || Traits::kFault == AttentionFault::kBranchesIgnored;
+      const bool straight = position < row.straight || i >= count ||
+                            Traits::kFault == AttentionFault::kBranchesIgnored;
       const uint32_t cell = straight ? position : a.rest[row.first_rest + position - row.straight];
       const uint32_t page = Traits::kFault == AttentionFault::kPagesIgnored
                                 ? cell / kPageCells
@@ -389,20 +410,14 @@ TANDEM_HOST_DEVICE void AttendPartial(const Block& block, AttentionShared<Traits
       shared.keys[i] = a.layer.KeyOf(page, cell, kv_head);
     }
   });
-  const uint32_t all = rows.count * (a.heads / a.layer.kv_heads),
-                 of_row = partial - row.first_partial;
-  if (all > Traits::kGroup) {
-    AttendHeads<Traits, Element, Traits::kPairs>(block, shared, a, of_row, rows.first, all, kv_head,
-                                                 skipped, count);
-  } else {
-    AttendHeads<Traits, Element, Traits::kGroup>(block, shared, a, of_row, rows.first, all, kv_head,
-                                                 skipped, count);
-  }
+  const uint32_t all = rows.count * (a.heads / a.layer.kv_heads);
+  AttendAll<Traits, Element>(block, shared, a, partial - row.first_partial, rows.first, all,
+                             kv_head, skipped, count);
 }
 
 // All partials of these rows, by a.blocks blocks.
-template <typename Traits, typename Element>
-TANDEM_HOST_DEVICE void AttendPartials(const Block& block, AttentionShared<Traits>& shared,
+template <typename Traits, typename Element, typename Shared>
+TANDEM_HOST_DEVICE void AttendPartials(const Block& block, Shared& shared,
                                        const AttentionArguments& a) {
   const CacheRow& last = a.rows[a.first_row + a.row_count - 1];
   const uint32_t partials = last.first_partial + last.partials - a.rows[a.first_row].first_partial;

@@ -31,6 +31,28 @@ namespace tandem::kernels {
 #define TANDEM_UNROLL
 #endif
 
+inline constexpr uint32_t kWarp = 32;  // threads
+
+// Threads that work together in a phase of warps (mma.h).
+class Warp {
+ public:
+  TANDEM_HOST_DEVICE_INLINE explicit Warp(uint32_t number) : number_(number) {}
+  TANDEM_HOST_DEVICE_INLINE uint32_t number() const { return number_; }
+
+  // work(lane) for each of its threads.
+  template <typename Work>
+  TANDEM_HOST_DEVICE_INLINE void Each(Work work) const {
+#ifdef __CUDACC_RTC__
+    work(static_cast<int>(threadIdx.x % kWarp));
+#else
+    for (uint32_t lane = 0; lane < kWarp; ++lane) work(static_cast<int>(lane));
+#endif
+  }
+
+ private:
+  const uint32_t number_;
+};
+
 #ifdef __CUDACC_RTC__
 
 class Block {
@@ -41,6 +63,13 @@ class Block {
   template <typename Phase>
   TANDEM_HOST_DEVICE void Threads(Phase phase) const {
     phase(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+
+  // Every warp of the block once, then a barrier.
+  template <typename Phase>
+  TANDEM_HOST_DEVICE void Warps(Phase phase) const {
+    phase(Warp(threadIdx.x / kWarp));
     __syncthreads();
   }
 
@@ -73,6 +102,14 @@ class Block {
   template <typename Phase>
   void Threads(Phase phase) const {
     for (int turn = 0; turn < threads_; ++turn) phase(ThreadOf(turn));
+  }
+
+  template <typename Phase>
+  void Warps(Phase phase) const {
+    for (int turn = 0; turn < threads_; ++turn) {
+      const auto thread = static_cast<uint32_t>(ThreadOf(turn));
+      if (thread % kWarp == 0) phase(Warp(thread / kWarp));
+    }
   }
 
   template <typename T>
@@ -110,8 +147,6 @@ class Block {
 // Loads that a thread asks for before it needs the first of them: memory answers after hundreds of
 // cycles, so one at a time leaves a card idle. tests/torch/kernels/sass_test.cc counts them.
 inline constexpr uint32_t kInFlight = 4;
-
-inline constexpr uint32_t kWarp = 32;  // threads
 
 // In a phase, behind loads and before what needs them, where all threads of a warp come by: the
 // compiler, which would rather have fewer registers than loads in flight, moves no load behind it.

@@ -27,6 +27,8 @@ const std::vector<KernelProgram>& KernelPrograms() {
        {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_attend_float16",
         "tandem_combine_partials_float32", "tandem_combine_partials_bfloat16",
         "tandem_combine_partials_float16"}},
+      {Unit("torch/kernels/attention_mma.cu"),
+       {"tandem_attend_mma_bfloat16", "tandem_attend_mma_float16"}},
       {Unit("torch/kernels/int8_rows.cu"), {"tandem_quantize", "tandem_scale"}},
       {Unit("torch/kernels/norm_rope.cu"),
        {"tandem_add_norm_float32", "tandem_add_norm_bfloat16", "tandem_add_norm_float16",

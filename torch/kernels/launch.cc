@@ -22,6 +22,19 @@ constexpr uint32_t kAttendBlocks = 1024;
 
 uint32_t BlocksOf(uint32_t count, uint32_t threads) { return (count + threads - 1) / threads; }
 
+absl::Status LaunchPartials(const KernelModule& attends, const char* name,
+                            const KernelModule& attention, ElementType type,
+                            AttentionArguments arguments, void* stream) {
+  constexpr uint32_t kThreads = AttentionTraits::kThreads;
+  if (arguments.row_count == 0) return absl::OkStatus();
+  arguments.blocks = kAttendBlocks;
+  TANDEM_RETURN_IF_ERROR(
+      attends.Launch(KernelOf(name, type), {arguments.blocks, 1, kThreads}, arguments, stream));
+  const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
+  return attention.Launch(KernelOf("tandem_combine_partials", type),
+                          {arguments.row_count, columns, kThreads}, arguments, stream);
+}
+
 }  // namespace
 
 absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, uint32_t rows,
@@ -44,14 +57,13 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
 
 absl::Status LaunchAttention(const KernelModule& attention, ElementType type,
                              AttentionArguments arguments, void* stream) {
-  constexpr uint32_t kThreads = AttentionTraits::kThreads;
-  if (arguments.row_count == 0) return absl::OkStatus();
-  arguments.blocks = kAttendBlocks;
-  TANDEM_RETURN_IF_ERROR(attention.Launch(KernelOf("tandem_attend", type),
-                                          {arguments.blocks, 1, kThreads}, arguments, stream));
-  const uint32_t columns = BlocksOf(arguments.heads * arguments.layer.head_size, kThreads);
-  return attention.Launch(KernelOf("tandem_combine_partials", type),
-                          {arguments.row_count, columns, kThreads}, arguments, stream);
+  return LaunchPartials(attention, "tandem_attend", attention, type, arguments, stream);
+}
+
+absl::Status LaunchAttentionByMma(const KernelModule& mma, const KernelModule& attention,
+                                  ElementType type, AttentionArguments arguments, void* stream) {
+  static_assert(MmaAttentionTraits::kThreads == AttentionTraits::kThreads);
+  return LaunchPartials(mma, "tandem_attend_mma", attention, type, arguments, stream);
 }
 
 absl::Status LaunchAddNorm(const KernelModule& norm_rope, ElementType type,

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "torch/kernels/attention.h"
+#include "torch/kernels/attention_mma.h"
 #include "torch/kernels/cuda_driver.h"
 #include "torch/kernels/int8_rows.h"
 #include "torch/kernels/judge_types.h"
@@ -25,6 +25,10 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
 // result. `attention`: attention.cu.
 absl::Status LaunchAttention(const KernelModule& attention, ElementType type,
                              AttentionArguments arguments, void* stream);
+
+// The same with partials on tensor cores; `type` has 16 bits. `mma`: attention_mma.cu.
+absl::Status LaunchAttentionByMma(const KernelModule& mma, const KernelModule& attention,
+                                  ElementType type, AttentionArguments arguments, void* stream);
 
 // `type`: of products, keys, values and results. `norm_rope`: norm_rope.cu.
 absl::Status LaunchAddNorm(const KernelModule& norm_rope, ElementType type,

@@ -56,6 +56,7 @@ struct Float32 {
 // The upper half of a float32; the nearest one, of two the even one. A NaN stays one.
 struct Bfloat16 {
   using Word = uint16_t;
+  static constexpr bool kIsBfloat16 = true;
   TANDEM_HOST_DEVICE_INLINE static float Load(Word word) {
     return base::BitsAs<float>(static_cast<uint32_t>(word) << 16);
   }
@@ -70,6 +71,7 @@ struct Bfloat16 {
 // A NaN becomes the one that cards give: 0x7fff, and 0x7fffffff as a float32.
 struct Float16 {
   using Word = uint16_t;
+  static constexpr bool kIsBfloat16 = false;
   TANDEM_HOST_DEVICE_INLINE static float Load(Word word) {
 #ifdef __CUDACC_RTC__
     float value;

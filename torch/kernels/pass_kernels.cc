@@ -23,6 +23,14 @@ class CardKernels final : public PassKernels {
                       void* stream) override {
     return LaunchAttention(*attention_, type, arguments, stream);
   }
+  // Few ask for it, so it is compiled when one does.
+  absl::Status AttendByMma(ElementType type, const AttentionArguments& arguments,
+                           void* stream) override {
+    if (mma_ == nullptr) {
+      TANDEM_ASSIGN_OR_RETURN(mma_, LoadKernels(*driver_, "torch/kernels/attention_mma.cu"));
+    }
+    return LaunchAttentionByMma(*mma_, *attention_, type, arguments, stream);
+  }
   absl::Status AddNorm(ElementType type, const AddNormArguments& arguments, uint32_t rows,
                        void* stream) override {
     return LaunchAddNorm(*norm_rope_, type, arguments, rows, stream);
@@ -45,6 +53,7 @@ class CardKernels final : public PassKernels {
  private:
   const std::unique_ptr<CudaDriver> driver_;
   const std::unique_ptr<KernelModule> attention_;
+  std::unique_ptr<KernelModule> mma_;  // null: nobody has asked for it
   const std::unique_ptr<KernelModule> norm_rope_;
   const std::unique_ptr<KernelModule> int8_rows_;
 };

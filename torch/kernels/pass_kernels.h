@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "torch/kernels/attention.h"
+#include "torch/kernels/attention_mma.h"
 #include "torch/kernels/int8_rows.h"
 #include "torch/kernels/norm_rope.h"
 
@@ -25,6 +25,11 @@ class PassKernels {
   // Both kernels of attention, over arguments.row_count rows; arguments.blocks is the callee's.
   virtual absl::Status Attend(ElementType type, const AttentionArguments& arguments,
                               void* stream) = 0;
+
+  // The same on tensor cores (attention_mma.h): `type` has 16 bits, MmaTakes(head_size), and keys
+  // and values begin at multiples of 16 bytes.
+  virtual absl::Status AttendByMma(ElementType type, const AttentionArguments& arguments,
+                                   void* stream) = 0;
 
   // What is added to the residual, normed or not, and the residual's norm, of so many rows.
   virtual absl::Status AddNorm(ElementType type, const AddNormArguments& arguments, uint32_t rows,

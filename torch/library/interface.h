@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 11;
+inline constexpr uint32_t kInterfaceVersion = 12;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -39,6 +39,7 @@ enum class ComputeType { kFloat32, kBfloat16, kFloat16, kInt8 };
 enum class Attention {
   kGather,  // each row by itself, over a copy of what it sees: any device, any type, any tree
   kSpans,   // our kernels, by StepOptions::kernels: any type, any tree
+  kMma,     // the same on tensor cores: 16 bits, and heads that MmaTakes (attention_mma.h)
 };
 
 struct StepOptions {

@@ -42,6 +42,7 @@ torch::LoadOptions ForTorch(const EngineOptions& options, const std::string& dev
   torch.device = device;
   torch.card = options.card;
   torch.gpu_memory_utilization = options.gpu_memory_utilization;
+  torch.mma_attention = options.mma_attention;
   return torch;
 }
 

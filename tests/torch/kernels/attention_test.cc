@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model/cpu/attention.h"
+#include "torch/kernels/attention_mma.h"
 
 namespace tandem::kernels {
 namespace {
@@ -24,9 +25,25 @@ namespace cpu = model::cpu;
 // kThreads below the number of cells, so that loops take turns.
 struct TestTraits {
   static constexpr int kThreads = 64;
+  static constexpr uint32_t kRowsTogether = 8;
   static constexpr int kGroup = 4;
   static constexpr int kPairs = 8;
   static inline AttentionFault kFault = AttentionFault::kNone;
+};
+
+struct OnTensorCores {
+  static constexpr int kThreads = 256;
+  static constexpr uint32_t kRowsTogether = 16;
+  static inline AttentionFault kFault = AttentionFault::kNone;
+};
+
+template <typename Traits>
+struct SharedOf {
+  using Type = AttentionShared<Traits>;
+};
+template <>
+struct SharedOf<OnTensorCores> {
+  using Type = MmaShared<OnTensorCores>;
 };
 
 constexpr uint32_t kPoolPages = 8;
@@ -128,8 +145,8 @@ class Maker {
     }
   }
 
-  Pass RandomPass() {
-    Pass pass = NewPass(1 + Below(2), 1 + Below(5), 2 * (1 + Below(20)));
+  Pass RandomPass(uint32_t unit = 2) {
+    Pass pass = NewPass(1 + Below(2), 1 + Below(5), unit * (1 + Below(40 / unit)));
     for (const Sequence& sequence : Sequences()) AddRows(pass, sequence);
     if (Below(3) == 0) pass.window = 1 + Below(400);
     return pass;
@@ -140,7 +157,7 @@ class Maker {
   std::normal_distribution<float> normal_;
 };
 
-template <typename Element>
+template <typename Element, typename Traits = TestTraits>
 std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   std::vector<typename Element::Word> pool(pass.pool.size());
   for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
@@ -164,7 +181,7 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
   a.partial_largest = largest.data();
   a.partial_sums = sums.data();
   a.partial_values = values.data();
-  const auto shared = std::make_unique<AttentionShared<TestTraits>>();
+  const auto shared = std::make_unique<typename SharedOf<Traits>::Type>();
   // In two launches, as a tile whose partials have no room together.
   const uint32_t rows = a.row_count, first_launch = rows / 2;
   for (const auto& [first, count] :
@@ -174,11 +191,11 @@ std::vector<float> Attend(const Pass& pass, ThreadOrder order) {
     a.queries = pass.queries.data() + first * pass.query_size();
     a.out = out.data() + first * pass.query_size();
     for (uint32_t x = 0; x < a.blocks && count > 0; ++x) {
-      AttendPartials<TestTraits, Element>(Block(x, 0, TestTraits::kThreads, order), *shared, a);
+      AttendPartials<Traits, Element>(Block(x, 0, Traits::kThreads, order), *shared, a);
     }
     for (uint32_t x = 0; x < count; ++x) {
-      for (uint32_t y = 0; y * TestTraits::kThreads < pass.query_size(); ++y) {
-        CombinePartials<TestTraits, Element>(Block(x, y, TestTraits::kThreads, order), a);
+      for (uint32_t y = 0; y * Traits::kThreads < pass.query_size(); ++y) {
+        CombinePartials<Traits, Element>(Block(x, y, Traits::kThreads, order), a);
       }
     }
   }
@@ -222,6 +239,22 @@ std::vector<float> OnCpu(const Pass& pass) {
     }
   }
   return out;
+}
+
+// A row's partials of a head, in their order; `values`: `size` of each.
+template <typename Element>
+void AddTogether(const std::vector<float>& largest, const std::vector<float>& sums,
+                 const std::vector<float>& values, uint32_t size, std::vector<float>& out) {
+  const float most = *std::max_element(largest.begin(), largest.end());
+  for (uint32_t d = 0; d < size; ++d) {
+    float sum = 0, value = 0;
+    for (size_t p = 0; p < largest.size(); ++p) {
+      const float share = Exp(largest[p] - most);
+      sum = Fma(sums[p], share, sum);
+      value = Fma(values[p * size + d], share, value);
+    }
+    out.push_back(Element::Load(Element::Store(value / sum)));
+  }
 }
 
 // The order of every sum, as simply as it can be written: kernels that read memory in another way
@@ -273,16 +306,73 @@ std::vector<float> Plainly(const Pass& pass) {
         values.push_back(value);
       }
     }
-    const float most = *std::max_element(largest.begin(), largest.end());
-    for (uint32_t d = 0; d < size; ++d) {
-      float sum = 0, value = 0;
-      for (size_t p = 0; p < largest.size(); ++p) {
-        const float share = Exp(largest[p] - most);
-        sum = Fma(sums[p], share, sum);
-        value = Fma(values[p * size + d], share, value);
+    AddTogether<Element>(largest, sums, values, size, out);
+  }
+  return out;
+}
+
+// By whole numbers of 16-bit words, in the order of attention_mma.h.
+template <typename Element>
+std::vector<float> PlainlyOnTensorCores(const Pass& pass) {
+  const uint32_t size = pass.head_size, group = pass.heads / pass.kv_heads;
+  const auto rounded = [](float value) { return Element::Load(Element::Store(value)); };
+  const uint32_t stretches = (size + 63) / 64, chunks = stretches == 1 ? 8 : stretches == 2 ? 4 : 2;
+  std::vector<float> out;
+  for (size_t number = 0; number < pass.rows.size() * pass.heads; ++number) {
+    const CacheRow& row = pass.rows[number / pass.heads];
+    const uint32_t head = number % pass.heads, visible = row.position + 1;
+    const uint32_t begin = pass.window == 0 || pass.window >= visible ? 0 : visible - pass.window;
+    const auto key = [&](uint32_t position) {
+      const uint32_t cell =
+          position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
+      const uint32_t page = pass.pages[row.first_page + cell / kPageCells];
+      return pass.pool.data() + pass.layer.KeyOf(page, cell, head / group);
+    };
+    std::vector<float> largest, sums, values;
+    for (uint32_t first = begin / kPartial * kPartial; first < visible; first += kPartial) {
+      const uint32_t from = std::max(first, begin), to = std::min(first + kPartial, visible);
+      std::vector<float> scores(kPartial), weights(kPartial);
+      largest.push_back(-0x1.fffffep127f);
+      for (uint32_t i = from; i < to; ++i) {
+        float sum = 0;
+        for (uint32_t step = 0; step < (size + 31) / 32 * 2; ++step) {
+          double all = 0;
+          for (uint32_t k = 0; k < 16; ++k) {
+            const uint32_t d = step / 2 * 32 + k % 8 / 2 * 8 + step % 2 * 4 + k / 8 * 2 + k % 2;
+            if (d >= size) continue;
+            all += double{rounded(pass.queries[number * size + d])} * rounded(key(i)[d]);
+          }
+          sum = static_cast<float>(sum + all);
+        }
+        scores[i - first] = sum * kScale;
+        largest.back() = std::max(largest.back(), scores[i - first]);
       }
-      out.push_back(Element::Load(Element::Store(value / sum)));
+      std::vector<float> parts(16);
+      for (uint32_t i = from; i < to; ++i) {
+        weights[i - first] = rounded(Exp(scores[i - first] - largest.back()));
+        parts[(i - first) % 16] += weights[i - first];
+      }
+      for (uint32_t i = 1; i < 16; ++i) parts[0] += parts[i];
+      sums.push_back(parts[0]);
+      for (uint32_t d = 0; d < size; ++d) {
+        float value = 0;
+        for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+          float sum = 0;
+          for (uint32_t i = 0; i < kPartial / chunks; i += 16) {
+            double all = 0;
+            for (uint32_t k = 0; k < 16; ++k) {
+              const uint32_t at = chunk * (kPartial / chunks) + i + k, position = first + at;
+              if (position < from || position >= to) continue;
+              all += double{weights[at]} * rounded(key(position)[pass.layer.value_words + d]);
+            }
+            sum = static_cast<float>(sum + all);
+          }
+          value += sum;
+        }
+        values.push_back(value);
+      }
     }
+    AddTogether<Element>(largest, sums, values, size, out);
   }
   return out;
 }
@@ -437,6 +527,98 @@ TEST(AttentionKernels, PlantedFaultsAreFound) {
     EXPECT_NE(CheckPasses(1, 6), "") << static_cast<int>(fault);
   }
   TestTraits::kFault = AttentionFault::kNone;
+}
+
+// What no row sees is NaN, as an earlier sequence may have left it.
+void SpoilTheUnseen(Pass& pass) {
+  std::vector<bool> seen(kPoolPages * kPageCells);
+  for (const CacheRow& row : pass.rows) {
+    for (uint32_t position = 0; position <= row.position; ++position) {
+      const uint32_t cell =
+          position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
+      seen[pass.pages[row.first_page + cell / kPageCells] * kPageCells + cell % kPageCells] = true;
+    }
+  }
+  for (uint32_t cell = 0; cell < seen.size(); ++cell) {
+    for (uint32_t kv_head = 0; kv_head < pass.kv_heads && !seen[cell]; ++kv_head) {
+      const uint64_t key = pass.layer.KeyOf(cell / kPageCells, cell, kv_head);
+      std::fill_n(pass.pool.begin() + key, pass.head_size, NAN);
+      std::fill_n(pass.pool.begin() + key + pass.layer.value_words, pass.head_size, NAN);
+    }
+  }
+}
+
+// Empty, or what is wrong: with the values, or with the bits of a row beside others.
+template <typename Element>
+std::string CheckTiles(uint64_t seed, int passes) {
+  Maker maker(seed);
+  for (int i = 0; i < passes; ++i) {
+    Pass pass = maker.RandomPass(/*unit=*/8);
+    const std::vector<float> on_cpu = OnCpu(pass);
+    SpoilTheUnseen(pass);
+    const std::vector<float> out = Attend<Element, OnTensorCores>(pass, kOrders[i % 3]);
+    const double difference = LargestDifference(out, on_cpu);
+    if (!(difference < 0.05)) return absl::StrCat("differs from the CPU by ", difference);
+    if (out != PlainlyOnTensorCores<Element>(pass)) return "sums have another order";
+    for (size_t row = 0; row < pass.rows.size(); row += 2) {
+      const std::vector<float> alone =
+          Attend<Element, OnTensorCores>(Alone(pass, row), kOrders[(i + row) % 3]);
+      if (std::memcmp(alone.data(), &out[row * pass.query_size()], alone.size() * sizeof(float)) !=
+          0) {
+        return "a row alone has other bits";
+      }
+    }
+  }
+  return "";
+}
+
+TEST(AttentionTiles, AreNearTheCpusAndARowHasItsBitsAlone) {
+  EXPECT_EQ(CheckTiles<Bfloat16>(1, 4), "");
+  EXPECT_EQ(CheckTiles<Float16>(2, 2), "");
+}
+
+// Heads as models have them: of one stretch of elements, of a part of one, of several.
+TEST(AttentionTiles, SumsHaveTheirOrderInHeadsOfAnySize) {
+  Maker maker(7);
+  for (uint32_t size : {16u, 64u, 80u, 128u, 192u, 256u}) {
+    Pass pass = maker.NewPass(1, size == 64 ? 18 : 2, size);
+    pass.window = size == 16 ? 300 : 0;
+    pass.pages = maker.Sequences()[0].pages;
+    for (uint32_t i = 300; i < 303; ++i) maker.AddRow(pass, {0, i, i, i + 1, 0});
+    SpoilTheUnseen(pass);
+    EXPECT_TRUE((Attend<Bfloat16, OnTensorCores>(pass, kOrders[size / 16 % 3])) ==
+                PlainlyOnTensorCores<Bfloat16>(pass))
+        << size;
+  }
+}
+
+// One of them has a NaN in each query.
+TEST(AttentionTiles, NoQueryOfATileSeesAnother) {
+  Maker maker(8);
+  Pass pass = maker.NewPass(1, 2, 32);
+  pass.pages = maker.Sequences()[0].pages;
+  for (uint32_t i = 600; i < 605; ++i) maker.AddRow(pass, {0, i, i, i + 1, 0});
+  std::vector<float> expected = Attend<Bfloat16, OnTensorCores>(pass, kOrders[0]);
+  const auto broken = static_cast<ptrdiff_t>(2 * pass.query_size());
+  std::fill_n(pass.queries.begin() + broken, pass.query_size(), NAN);
+  std::vector<float> out = Attend<Bfloat16, OnTensorCores>(pass, kOrders[1]);
+  for (auto* values : {&expected, &out}) {
+    values->erase(values->begin() + broken,
+                  values->begin() + broken + static_cast<ptrdiff_t>(pass.query_size()));
+  }
+  EXPECT_EQ(out, expected);
+}
+
+TEST(AttentionTiles, PlantedFaultsAreFound) {
+  for (AttentionFault fault : {AttentionFault::kLastPositionLost, AttentionFault::kBranchesIgnored,
+                               AttentionFault::kPagesIgnored, AttentionFault::kSharesForgotten,
+                               AttentionFault::kWindowIgnored, AttentionFault::kSequencesMixed,
+                               AttentionFault::kStaleValues, AttentionFault::kQueriesUnscaled,
+                               AttentionFault::kHalvesSwapped, AttentionFault::kChunkLost}) {
+    OnTensorCores::kFault = fault;
+    EXPECT_NE(CheckTiles<Bfloat16>(3, 2), "") << static_cast<int>(fault);
+  }
+  OnTensorCores::kFault = AttentionFault::kNone;
 }
 
 TEST(Exp, IsNearTheExponential) {

@@ -21,7 +21,16 @@ template <AttentionFault kInAttention = AttentionFault::kNone,
 class HostPassKernels final : public PassKernels {
  public:
   absl::Status Attend(ElementType type, const AttentionArguments& a, void*) override {
-    return Run(type, [&](auto element) { RunAttention<decltype(element)>(a); });
+    return Run(type,
+               [&](auto element) { RunAttention<decltype(element), Attention>(a, *shared_); });
+  }
+  absl::Status AttendByMma(ElementType type, const AttentionArguments& a, void*) override {
+    if (type == ElementType::kBfloat16) {
+      RunAttention<Bfloat16, Mma>(a, *mma_shared_);
+    } else {
+      RunAttention<Float16, Mma>(a, *mma_shared_);
+    }
+    return absl::OkStatus();
   }
   absl::Status AddNorm(ElementType type, const AddNormArguments& a, uint32_t rows, void*) override {
     return Run(type, [&](auto element) { RunAddNorm<decltype(element)>(a, rows); });
@@ -49,8 +58,14 @@ class HostPassKernels final : public PassKernels {
   // kThreads below what a block has to do, so that loops take turns.
   struct Attention {
     static constexpr int kThreads = 32;
+    static constexpr uint32_t kRowsTogether = 8;
     static constexpr int kGroup = 4;
     static constexpr int kPairs = 8;
+    static constexpr AttentionFault kFault = kInAttention;
+  };
+  struct Mma {
+    static constexpr int kThreads = MmaAttentionTraits::kThreads;
+    static constexpr uint32_t kRowsTogether = 16;
     static constexpr AttentionFault kFault = kInAttention;
   };
   struct NormRope {
@@ -91,11 +106,12 @@ class HostPassKernels final : public PassKernels {
     return absl::OkStatus();
   }
 
-  template <typename Element>
-  void RunAttention(AttentionArguments a) {
+  template <typename Element, typename Traits, typename Shared>
+  void RunAttention(AttentionArguments a, Shared& shared) {
     a.blocks = 3;  // fewer than partials, so that each takes several
     for (uint32_t x = 0; x < a.blocks; ++x) {
-      AttendPartials<Attention, Element>(BlockOf(x), *shared_, a);
+      const Block block(x, 0, Traits::kThreads, ThreadOrder::kDescending);
+      AttendPartials<Traits, Element>(block, shared, a);
     }
     const uint32_t columns = ColumnsOf(a.heads * a.layer.head_size);
     for (uint32_t x = 0; x < a.row_count; ++x) {
@@ -133,6 +149,7 @@ class HostPassKernels final : public PassKernels {
 
   const std::unique_ptr<AttentionShared<Attention>> shared_ =
       std::make_unique<AttentionShared<Attention>>();
+  const std::unique_ptr<MmaShared<Mma>> mma_shared_ = std::make_unique<MmaShared<Mma>>();
 };
 
 }  // namespace tandem::kernels

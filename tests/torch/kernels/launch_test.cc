@@ -162,6 +162,12 @@ TEST_F(LaunchTest, GridsOfAttentionDependOnRowsAndHeadsAlone) {
   EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_float16 1024x1 256",
                                              "tandem_combine_partials_float16 5x7 256"));
   recorder.launches.clear();
+  const auto mma = Load("attention_mma.cu");
+  ASSERT_TRUE(
+      LaunchAttentionByMma(*mma, *attention, ElementType::kBfloat16, arguments, nullptr).ok());
+  EXPECT_THAT(recorder.launches, ElementsAre("tandem_attend_mma_bfloat16 1024x1 256",
+                                             "tandem_combine_partials_bfloat16 5x7 256"));
+  recorder.launches.clear();
   arguments.row_count = 0;
   ASSERT_TRUE(LaunchAttention(*attention, ElementType::kBfloat16, arguments, nullptr).ok());
   EXPECT_TRUE(recorder.launches.empty()) << "a grid without blocks is an error for the driver";

@@ -134,6 +134,7 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
     if (!line.label.empty() || absl::StartsWith(line.name, "BRA")) end_block();
     if (line.name.empty()) continue;
     ++kernel.instructions;
+    kernel.tensor_products += absl::StartsWith(line.name, "HMMA");
     block.products += absl::StartsWith(line.name, "FFMA");
     std::vector<int> registers = RegistersOf(line.operands);
     const bool load = absl::StartsWith(line.name, "LDG") && !registers.empty();

@@ -23,6 +23,7 @@ struct SassBlock {
 struct SassKernel {
   std::string name;
   size_t instructions = 0;
+  size_t tensor_products = 0;  // of tensor cores, in 16 bits
   size_t spills = 0;  // reads and writes of local memory, in the innermost loops around wide loads
   std::vector<SassBlock> in_loops;
 

@@ -66,6 +66,18 @@ TEST_F(SassTest, AttentionHasFourWideLoadsInFlightOfKeysAndOfValues) {
   }
 }
 
+// Keys of 32 positions, and values of 16: four loads each before tensor cores take the first one.
+TEST_F(SassTest, AttentionOnTensorCoresHasFourWideLoadsInFlight) {
+  const auto kernels = Kernels("torch/kernels/attention_mma.cu", "tandem_attend_mma");
+  ASSERT_EQ(kernels.size(), 2u);
+  for (const SassKernel& kernel : kernels) {
+    EXPECT_GE(kernel.WideStretches(4), 2u) << kernel.name;
+    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+    // Two steps of four tiles of positions, and one of eight tiles of elements.
+    EXPECT_GE(kernel.tensor_products, 16u) << kernel.name;
+  }
+}
+
 // The squares, and what is written.
 TEST_F(SassTest, NormHasFourWideLoadsInFlight) {
   const auto kernels = Kernels("torch/kernels/norm_rope.cu", "tandem_add_norm");
