@@ -17,8 +17,14 @@ constexpr size_t kAlignment = 256;
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Of a row of the workspace, as its kernels stride over them.
-uint32_t Stride(uint32_t vocabulary_size) { return (vocabulary_size + 63) / 64 * 64; }
+uint32_t Stride(uint32_t vocabulary_size) {
+  return (vocabulary_size + kMinColumn - 1) / kMinColumn * kMinColumn;
+}
 constexpr size_t kBytesAToken = sizeof(double) + sizeof(float) + sizeof(uint32_t);
+size_t RowBytes(uint32_t vocabulary_size) {
+  const size_t stride = Stride(vocabulary_size);
+  return stride * kBytesAToken + stride / kMinColumn * sizeof(RowPart);
+}
 
 template <typename T>
 size_t Bytes(const std::vector<T>& values) {
@@ -32,19 +38,20 @@ DeviceJudge::DeviceJudge(std::unique_ptr<CudaDriver> driver, std::unique_ptr<Ker
     : driver_(std::move(driver)),
       kernels_(std::move(kernels)),
       vocabulary_size_(vocabulary_size),
-      rows_(static_cast<uint32_t>(
-          std::max(workspace_bytes / (Stride(vocabulary_size) * kBytesAToken), size_t{1}))),
+      rows_(
+          static_cast<uint32_t>(std::max(workspace_bytes / RowBytes(vocabulary_size), size_t{1}))),
       workspace_(*driver_, Place::kDevice) {}
 
 absl::Status DeviceJudge::Lend(JudgeArguments& arguments) {
   const uint32_t stride = Stride(vocabulary_size_);
   const size_t tokens = size_t{rows_} * stride;
-  TANDEM_RETURN_IF_ERROR(workspace_.Grow(tokens * kBytesAToken));
+  TANDEM_RETURN_IF_ERROR(workspace_.Grow(rows_ * RowBytes(vocabulary_size_)));
   arguments.vocabulary_size = vocabulary_size_;
   arguments.workspace_stride = stride;
   arguments.weights = workspace_.at<double>(0);
   arguments.processed = workspace_.at<float>(tokens * sizeof(double));
   arguments.workspace_ids = workspace_.at<uint32_t>(tokens * (sizeof(double) + sizeof(float)));
+  arguments.parts = workspace_.at<RowPart>(tokens * kBytesAToken);
   return absl::OkStatus();
 }
 

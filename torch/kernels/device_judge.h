@@ -1,4 +1,4 @@
-// The judge on a card, as passes use it: tables go up, four kernels run where the logits lie, some
+// The judge on a card, as passes use it: tables go up, seven kernels run where the logits lie, some
 // 40 bytes per row come back. Nothing waits for the card but JudgeFlight::Await, so several passes
 // may be under way.
 //

@@ -1,5 +1,5 @@
-// The judge as a card runs it. Launched in this order, with kThreads threads per block; a grid of
-// (rows, 1) but for tandem_judge_weights, which has (rows, weights / kColumn, rounded up).
+// The judge as a card runs it. Launched in the order and with the grids of launch.cc, with kThreads
+// threads per block.
 #include "torch/kernels/judge_distribution.h"
 #include "torch/kernels/judge_prepare.h"
 #include "torch/kernels/judge_verdict.h"
@@ -10,8 +10,13 @@ using Traits = JudgeTraits;
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_judge_prepare(JudgeArguments arguments) {
+  JudgePrepare<Traits>(Block(), arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_judge_largest(JudgeArguments arguments) {
   __shared__ JudgeShared<Traits> shared;
-  JudgePrepare<Traits>(Block(), shared, arguments);
+  JudgeLargest<Traits>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
@@ -20,9 +25,21 @@ extern "C" __global__ void __launch_bounds__(Traits::kThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_judge_sums(JudgeArguments arguments) {
+  __shared__ JudgeShared<Traits> shared;
+  JudgeSums<Traits>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
     tandem_judge_distribution(JudgeArguments arguments) {
   __shared__ JudgeShared<Traits> shared;
   JudgeDistribution<Traits>(Block(), shared, arguments);
+}
+
+extern "C" __global__ void __launch_bounds__(Traits::kThreads)
+    tandem_judge_probabilities(JudgeArguments arguments) {
+  __shared__ JudgeShared<Traits> shared;
+  JudgeProbabilities<Traits>(Block(), shared, arguments);
 }
 
 extern "C" __global__ void __launch_bounds__(Traits::kThreads)

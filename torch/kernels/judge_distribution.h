@@ -1,7 +1,9 @@
-// The judge's third kernel: p of a row, from its weights (common/sampling/distribution.cc).
+// p of a row, from its weights (common/sampling/distribution.cc): what is left out by one block, the
+// probabilities by several, which also run the race of theirs.
 #pragma once
 
-#include "torch/kernels/judge_row.h"
+#include "torch/kernels/judge_prepare.h"
+#include "torch/kernels/judge_race.h"
 
 namespace tandem::kernels {
 
@@ -36,11 +38,11 @@ TANDEM_HOST_DEVICE double SumOfExponentials(const Block& block, JudgeShared<Trai
     AddInOrder<Traits::kRun>(block, shared.sums.one, size, WeightsOf(row));
     return block.Read(shared.sums.one.sums[0]);
   }
+  if (!row.has_top_k()) return SumOfWays<Traits>(row.state->sums);
   Clear(block, shared.sums.eight);
   AddInOrder<Traits::kRun>(block, shared.sums.eight, size, WeightsOf(row), nullptr,
                            Traits::kFault == JudgeFault::kScanInPlace);
-  const double* s = shared.sums.eight.sums;
-  const double sum = ((s[0] + s[2]) + (s[4] + s[6])) + ((s[1] + s[3]) + (s[5] + s[7]));
+  const double sum = SumOfWays<Traits>(shared.sums.eight.sums);
   return block.Read(sum);
 }
 
@@ -166,7 +168,14 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
   const Row row = Row::Of(a, block.x());
   const JudgeSequence& s = *row.sequence;
   const float* logits = row.logits();
+  if (row.has_model_logprobs()) {
+    block.Threads([&](int t) {
+      if (t != 0) return;
+      row.state->log_sum = sampling::LogFormula(SumOfWays<Traits>(row.state->model_sums));
+    });
+  }
   if (!row.has_p()) return;
+  double factor = 1;
   if (row.one_hot()) {
     block.Threads([&](int t) {
       if (t != 0) return;
@@ -179,7 +188,7 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
     block.Threads([&](int t) {
       if (t == 0) row.state->tokens = row.vocabulary;
     });
-    if (s.top_k > 0 && s.top_k < row.vocabulary) {
+    if (row.has_top_k()) {
       const uint64_t last = SelectKey<Traits>(block, shared, s.top_k, [&](int t, auto visit) {
         ForEach<Traits::kThreads>(t, logits, row.vocabulary,
                                   [&](float logit, uint32_t i) { visit(RankKey(logit, i)); });
@@ -192,12 +201,7 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
       sum = SumOfLeft(block, shared, row);
     }
     if (s.min_p > 0 && MinP(block, shared, row)) sum = SumOfLeft(block, shared, row);
-    const double factor = 1 / sum;
-    const uint32_t size = block.Read(row.state->tokens);
-    block.Threads([&](int t) {
-      Transform<Traits::kThreads>(t, row.weights, size, row.weights,
-                                  [&](double weight) { return weight * factor; });
-    });
+    factor = 1 / sum;
   }
   // Rule block asks of each row whether its block can only go on there.
   const uint32_t size = block.Read(row.state->tokens);
@@ -207,13 +211,14 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
   if (s.rule == RowRule::kBlock && row.row->candidate_is != RowCandidate::kNone) {
     block.Threads([&](int t) {
       for (uint32_t i = t; i < size; i += Traits::kThreads) {
-        if (!(row.weights[i] > 0)) continue;
+        const double p = row.weights[i] * factor;
+        if (!(p > 0)) continue;
         double q = 0;
         TANDEM_NO_UNROLL
         for (uint32_t j = 0; j < row.row->q.count; ++j) {
           if (a.ids[row.row->q.first + j] == row.token(i)) q = a.numbers[row.row->q_numbers + j];
         }
-        if (row.weights[i] - q > 0) {
+        if (p - q > 0) {
           block.Add(shared.flag, 1);
           return;
         }
@@ -223,10 +228,29 @@ TANDEM_HOST_DEVICE void JudgeDistribution(const Block& block, JudgeShared<Traits
   block.Threads([&](int t) {
     if (t != 0) return;
     row.state->left_over = shared.flag;
+    row.state->factor = factor;
     if (row.row->candidate_is != RowCandidate::kNone) {
-      row.state->p_candidate = row.Probability(row.row->candidate);
+      row.state->p_candidate = row.Probability(row.row->candidate) * factor;
     }
   });
+}
+
+// Blocks of (rows, columns).
+template <typename Traits>
+TANDEM_HOST_DEVICE void JudgeProbabilities(const Block& block, JudgeShared<Traits>& shared,
+                                           const JudgeArguments& a) {
+  const Row row = Row::Of(a, block.x());
+  if (!row.has_p() || row.one_hot()) return;
+  const Columns<Traits> columns(block.y(), row.state->tokens);
+  const double factor = row.state->factor;
+  double* weights = row.weights + columns.begin;
+  block.Threads([&](int t) {
+    Transform<Traits::kThreads>(t, weights, columns.size, weights,
+                                [&](double weight) { return weight * factor; });
+  });
+  if (row.sequence->rule == RowRule::kRace && columns.size > 0) {
+    RunRace(block, shared, row, columns);
+  }
 }
 
 }  // namespace tandem::kernels

@@ -1,5 +1,6 @@
-// The judge's first two kernels: logits are processed (common/sampling/logits.h) and the largest
-// is found; then weights are made of them.
+// The judge's first kernels: logits are processed (common/sampling/logits.h), the largest is found,
+// weights are made of them and added up. All but the first have several blocks per row, so that a
+// single row of a large vocabulary takes more of a card than one multiprocessor.
 #pragma once
 
 #include "torch/kernels/judge_row.h"
@@ -129,94 +130,171 @@ TANDEM_HOST_DEVICE void ProcessLogits(const Block& block, const JudgeArguments& 
   if (row.too_early_to_end()) ban(s.stop);
 }
 
+// One block per row.
+template <typename Traits>
+TANDEM_HOST_DEVICE void JudgePrepare(const Block& block, const JudgeArguments& a) {
+  const Row row = Row::Of(a, block.x());
+  if (row.changed()) ProcessLogits<Traits>(block, a, row);
+}
+
+// RankKey of the largest of some columns; `nan`: whether there is one.
+template <typename Traits>
+TANDEM_HOST_DEVICE uint64_t FindLargest(const Block& block, JudgeShared<Traits>& shared,
+                                        const Row& row, const float* logits, bool& nan) {
+  const Columns<Traits> columns(block.y(), row.vocabulary);
+  block.Threads([&](int t) {
+    uint64_t best = ~uint64_t{0};
+    uint32_t seen = 0;
+    ForEach<Traits::kThreads>(t, logits + columns.begin, columns.size,
+                              [&](float logit, uint32_t i) {
+                                if (IsNan(logit)) {
+                                  seen = 1;
+                                  return;
+                                }
+                                uint32_t place = columns.begin + i;
+                                if (Traits::kFault == JudgeFault::kTiesToHigherId) {
+                                  place = row.vocabulary - 1 - place;
+                                }
+                                const uint64_t key = RankKey(logit, place);
+                                if (key < best) best = key;
+                              });
+    shared.words[t] = best;
+    shared.counts[0][t] = seen;
+  });
+  Reduce<Traits::kThreads>(block, shared.words,
+                           [](uint64_t x, uint64_t y) { return x < y ? x : y; });
+  Reduce<Traits::kThreads>(block, shared.counts[0], [](uint32_t x, uint32_t y) { return x | y; });
+  nan = block.Read(shared.counts[0][0]) != 0;
+  return block.Read(shared.words[0]);
+}
+
+// Blocks of (rows, columns).
+template <typename Traits>
+TANDEM_HOST_DEVICE void JudgeLargest(const Block& block, JudgeShared<Traits>& shared,
+                                     const JudgeArguments& a) {
+  const Row row = Row::Of(a, block.x());
+  bool nan = false;
+  const uint64_t largest = FindLargest(block, shared, row, row.logits(), nan);
+  bool model_nan = nan;
+  uint64_t model = largest;
+  if (row.sequence->logprobs == RowLogprobs::kOfModel && row.changed()) {
+    model = FindLargest(block, shared, row, row.model, model_nan);
+  }
+  block.Threads([&](int t) {
+    if (t != 0) return;
+    RowPart& part = row.parts[block.y()];
+    part.largest = largest;
+    part.model_largest = model;
+    part.broken = (nan ? kBrokenP : 0) | (model_nan ? kBrokenModel : 0);
+  });
+}
+
 struct Largest {
   float value;
   uint32_t place;
   bool broken;  // a NaN, +infinity, or nothing finite
 };
 
+// Of a whole row, from its parts.
 template <typename Traits>
-TANDEM_HOST_DEVICE Largest FindLargest(const Block& block, JudgeShared<Traits>& shared,
-                                       const float* logits, uint32_t size) {
-  block.Threads([&](int t) {
-    uint64_t best = ~uint64_t{0};
-    uint32_t nan = 0;
-    ForEach<Traits::kThreads>(t, logits, size, [&](float logit, uint32_t i) {
-      if (IsNan(logit)) {
-        nan = 1;
-        return;
-      }
-      const bool higher = Traits::kFault == JudgeFault::kTiesToHigherId;
-      const uint64_t key = RankKey(logit, higher ? size - 1 - i : i);
-      if (key < best) best = key;
-    });
-    shared.words[t] = best;
-    shared.counts[0][t] = nan;
-  });
-  Reduce<Traits::kThreads>(block, shared.words,
-                           [](uint64_t x, uint64_t y) { return x < y ? x : y; });
-  Reduce<Traits::kThreads>(block, shared.counts[0], [](uint32_t x, uint32_t y) { return x | y; });
-  const uint64_t best = block.Read(shared.words[0]);
-  const bool nan = block.Read(shared.counts[0][0]) != 0;
+TANDEM_HOST_DEVICE Largest LargestOf(const Row& row, const float* logits, bool of_model) {
+  uint64_t best = ~uint64_t{0};
+  bool broken = false;
+  TANDEM_NO_UNROLL
+  for (uint32_t i = 0; i < Columns<Traits>::Count(row.vocabulary); ++i) {
+    const RowPart& part = row.parts[i];
+    const uint64_t largest = of_model ? part.model_largest : part.largest;
+    if (largest < best) best = largest;
+    broken = broken || (part.broken & (of_model ? kBrokenModel : kBrokenP)) != 0;
+  }
   if (best == ~uint64_t{0}) return {0, 0, true};
   uint32_t place = static_cast<uint32_t>(best);
-  if (Traits::kFault == JudgeFault::kTiesToHigherId) place = size - 1 - place;
-  return {logits[place], place, nan || IsInfinite(logits[place])};
+  if (Traits::kFault == JudgeFault::kTiesToHigherId) place = row.vocabulary - 1 - place;
+  return {logits[place], place, broken || IsInfinite(logits[place])};
 }
 
-// One block per row.
-template <typename Traits>
-TANDEM_HOST_DEVICE void JudgePrepare(const Block& block, JudgeShared<Traits>& shared,
-                                     const JudgeArguments& a) {
-  const Row row = Row::Of(a, block.x());
-  if (row.changed()) ProcessLogits<Traits>(block, a, row);
-  const Largest largest = FindLargest(block, shared, row.logits(), row.vocabulary);
-  Largest model = {0, 0, false};
-  if (row.sequence->logprobs == RowLogprobs::kOfModel) {
-    model = FindLargest(block, shared, row.model, row.vocabulary);
-    Clear(block, shared.sums.eight);
-    if (!model.broken) {
-      AddInOrder<Traits::kRun>(block, shared.sums.eight, row.vocabulary,
-                               InRow(row.model, [&](float logit) {
-                                 const double x = double{logit} - double{model.value};
-                                 return sampling::ExpFormula<double, int64_t>(x);
-                               }));
-    }
-  }
-  block.Threads([&](int t) {
-    if (t != 0) return;
-    RowState& state = *row.state;
-    state = RowState{};
-    state.largest = largest.value;
-    state.argmax = largest.place;
-    state.model_largest = model.value;
-    state.broken = (largest.broken ? kBrokenP : 0) | (model.broken ? kBrokenModel : 0);
-    if (row.sequence->logprobs == RowLogprobs::kOfModel && !model.broken) {
-      const double* sums = shared.sums.eight.sums;
-      state.log_sum = sampling::LogFormula(((sums[0] + sums[2]) + (sums[4] + sums[6])) +
-                                           ((sums[1] + sums[3]) + (sums[5] + sums[7])));
-    }
-  });
-}
-
-// One block for kColumn weights (y) of a row (x). What needs none is left out.
-template <typename Traits>
-inline constexpr uint32_t kColumn = Traits::kThreads* kInFlight* kNumbersPerQuad<float>;
-
+// Blocks of (rows, columns). What needs no weights is left out. The first block of a row writes its
+// state, which the others do not read.
 template <typename Traits>
 TANDEM_HOST_DEVICE void JudgeWeights(const Block& block, const JudgeArguments& a) {
   const Row row = Row::Of(a, block.x());
-  if (!row.has_p() || row.one_hot()) return;
   const float* logits = row.logits();
-  const double largest = row.state->largest, scale = row.sequence->scale;
+  const Largest largest = LargestOf<Traits>(row, logits, /*of_model=*/false);
+  if (block.y() == 0) {
+    Largest model = {0, 0, false};
+    if (row.sequence->logprobs == RowLogprobs::kOfModel) {
+      model = LargestOf<Traits>(row, row.model, /*of_model=*/true);
+    }
+    block.Threads([&](int t) {
+      if (t != 0) return;
+      RowState& state = *row.state;
+      state = RowState{};
+      state.largest = largest.value;
+      state.argmax = largest.place;
+      state.model_largest = model.value;
+      state.broken = (largest.broken ? kBrokenP : 0) | (model.broken ? kBrokenModel : 0);
+    });
+  }
+  if (!row.wants_p() || largest.broken || row.one_hot()) return;
+  const double top = largest.value, scale = row.sequence->scale;
+  const Columns<Traits> columns(block.y(), row.vocabulary);
   block.Threads([&](int t) {
-    const uint32_t begin = block.y() * kColumn<Traits>, left = row.vocabulary - begin;
     Transform<Traits::kThreads>(
-        t, logits + begin, left < kColumn<Traits> ? left : kColumn<Traits>, row.weights + begin,
-        [&](float logit) {
-          return sampling::ExpFormula<double, int64_t>((logit - largest) * scale);
-        });
+        t, logits + columns.begin, columns.size, row.weights + columns.begin,
+        [&](float logit) { return sampling::ExpFormula<double, int64_t>((logit - top) * scale); });
   });
+}
+
+// Every kSumWays-th of numbers that lie one behind the other.
+template <typename Number, typename Function>
+struct OfWay {
+  using Raw = Number;
+  const Number* numbers;
+  uint32_t way;
+  Function of;
+
+  TANDEM_HOST_DEVICE_INLINE Number Load(uint32_t i) const { return numbers[i * kSumWays + way]; }
+  TANDEM_HOST_DEVICE_INLINE double operator()(uint32_t i) const { return of(Load(i)); }
+};
+template <typename Number, typename Function>
+OfWay(const Number*, uint32_t, Function) -> OfWay<Number, Function>;
+
+// Blocks of (rows, kSumWays): each adds up one of the sums that ExpAll has, in its order.
+template <typename Traits>
+TANDEM_HOST_DEVICE void JudgeSums(const Block& block, JudgeShared<Traits>& shared,
+                                  const JudgeArguments& a) {
+  const Row row = Row::Of(a, block.x());
+  const uint32_t way = block.y();
+  const uint32_t count = (row.vocabulary + kSumWays - 1 - way) / kSumWays;
+  const auto sum = [&](const auto& values, double* sums) {
+    Clear(block, shared.sums.one);
+    AddInOrder<Traits::kRun>(block, shared.sums.one, count, values, nullptr,
+                             Traits::kFault == JudgeFault::kScanInPlace);
+    block.Threads([&](int t) {
+      if (t == 0) sums[way] = shared.sums.one.sums[0];
+    });
+  };
+  if (row.has_model_logprobs()) {
+    const double largest = row.state->model_largest;
+    sum(OfWay{row.model, way,
+              [largest](float logit) {
+                return sampling::ExpFormula<double, int64_t>(double{logit} - largest);
+              }},
+        row.state->model_sums);
+  }
+  if (row.has_p() && !row.one_hot() && !row.has_top_k()) {
+    sum(OfWay{static_cast<const double*>(row.weights), way, [](double weight) { return weight; }},
+        row.state->sums);
+  }
+}
+
+// The sums of all ways, as ExpAll adds them up.
+template <typename Traits>
+TANDEM_HOST_DEVICE double SumOfWays(const double* s) {
+  if (Traits::kFault == JudgeFault::kWaysInTurn) {
+    return ((((((s[0] + s[1]) + s[2]) + s[3]) + s[4]) + s[5]) + s[6]) + s[7];
+  }
+  return ((s[0] + s[2]) + (s[4] + s[6])) + ((s[1] + s[3]) + (s[5] + s[7]));
 }
 
 }  // namespace tandem::kernels

@@ -19,14 +19,19 @@ enum class JudgeFault {
   kNoiseOfOtherToken,  // the two tokens of a pair exchange their numbers
   kResidualIgnoresQ,
   kTopPIgnoresTies,  // of tokens with one weight all or none are kept
+  kLastPartUnseen,   // of a row
+  kWaysInTurn,       // sums of a row's blocks are added up in another order
+  kPartsNearUnseen,  // times that are next to equal count in one part of a row alone
 };
 
 // How the kernels are compiled. kThreads: of a block, a power of two, at least 8; kRun: values that
-// a thread adds at a time; kSorted: tokens that are sorted at a time, a power of two.
+// a thread adds at a time; kSorted: tokens that are sorted at a time, a power of two; kColumn: those
+// of a row that one of its blocks has, a multiple of kMinColumn.
 struct JudgeTraits {
   static constexpr int kThreads = 512;
   static constexpr int kRun = 8;
   static constexpr int kSorted = 1024;
+  static constexpr uint32_t kColumn = kThreads * kInFlight * kNumbersPerQuad<float>;
   // Times of the race that differ by less are compared in the order of the host.
   static constexpr double kNearTie = 1e-12;
   static constexpr JudgeFault kFault = JudgeFault::kNone;
@@ -73,6 +78,25 @@ struct JudgeShared {
   double number;
 };
 
+// The columns of a row that one block has, where a row has several: those from y * kColumn on.
+template <typename Traits>
+inline constexpr uint32_t kColumn = Traits::kColumn;
+
+template <typename Traits>
+struct Columns {
+  uint32_t begin, size;
+
+  // Of `all` entries.
+  TANDEM_HOST_DEVICE Columns(uint32_t y, uint32_t all) : begin(y * kColumn<Traits>), size(0) {
+    static_assert(kColumn<Traits> % kMinColumn == 0);
+    if (begin < all) size = all - begin < kColumn<Traits> ? all - begin : kColumn<Traits>;
+  }
+  TANDEM_HOST_DEVICE static uint32_t Count(uint32_t all) {
+    const uint32_t count = (all + kColumn<Traits> - 1) / kColumn<Traits>;
+    return Traits::kFault == JudgeFault::kLastPartUnseen && count > 1 ? count - 1 : count;
+  }
+};
+
 // A row of a launch.
 struct Row {
   const JudgeSequence* sequence;
@@ -82,6 +106,7 @@ struct Row {
   double* weights;
   uint32_t* ids;
   RowState* state;
+  RowPart* parts;
   uint32_t vocabulary;
   uint32_t number;  // among all rows
 
@@ -96,6 +121,7 @@ struct Row {
             a.weights + room,
             a.workspace_ids + room,
             a.states + number,
+            a.parts + uint64_t{in_launch} * (a.workspace_stride / kMinColumn),
             a.vocabulary_size,
             number};
   }
@@ -115,12 +141,17 @@ struct Row {
   TANDEM_HOST_DEVICE bool one_hot() const {
     return sequence->rule == RowRule::kOneHot || sequence->rule == RowRule::kNoneOneHot;
   }
+  TANDEM_HOST_DEVICE bool wants_p() const {
+    return (sequence->rule != RowRule::kNone && sequence->rule != RowRule::kNoneOneHot) ||
+           sequence->logprobs == RowLogprobs::kOfP;
+  }
   // Whether p can be made and is asked for.
-  TANDEM_HOST_DEVICE bool has_p() const {
-    const bool wanted =
-        (sequence->rule != RowRule::kNone && sequence->rule != RowRule::kNoneOneHot) ||
-        sequence->logprobs == RowLogprobs::kOfP;
-    return wanted && (state->broken & kBrokenP) == 0;
+  TANDEM_HOST_DEVICE bool has_p() const { return wants_p() && (state->broken & kBrokenP) == 0; }
+  TANDEM_HOST_DEVICE bool has_model_logprobs() const {
+    return sequence->logprobs == RowLogprobs::kOfModel && (state->broken & kBrokenModel) == 0;
+  }
+  TANDEM_HOST_DEVICE bool has_top_k() const {
+    return sequence->top_k > 0 && sequence->top_k < vocabulary;
   }
   TANDEM_HOST_DEVICE const float* logits() const { return changed() ? processed : model; }
   TANDEM_HOST_DEVICE uint32_t token(uint32_t place) const {

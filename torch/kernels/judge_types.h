@@ -78,6 +78,8 @@ struct JudgeRow {
   uint32_t q_numbers = 0;
 };
 
+inline constexpr uint32_t kSumWays = 8;
+
 // Of one row, from kernel to kernel.
 struct RowState {
   double log_sum = 0;      // of exp(logit - model_largest), all logits
@@ -91,8 +93,27 @@ struct RowState {
   // Rule block: something is left of p once q has had its share. Of the root's share, all of p.
   uint32_t left_over = 0;
   uint32_t padding = 0;
+  double factor = 1;  // of the weights, that makes them p
+  // Every eighth of the weights from the first, the second, … on, where no top_k has left some out;
+  // and what log_sum is the sum of.
+  double sums[kSumWays] = {};
+  double model_sums[kSumWays] = {};
 };
 inline constexpr uint32_t kBrokenP = 1, kBrokenModel = 2;
+
+// What a block finds in its columns of a row. Others put the parts of a row together.
+struct RowPart {
+  // Until there are weights: RankKey of the largest, of the processed logits and of the model's. All
+  // bits: every logit is a NaN.
+  uint64_t largest = 0;
+  uint64_t model_largest = 0;
+  uint32_t broken = 0;  // as in RowState: there is a NaN among these
+  // After that: who wins the race of these columns, and how many have next to its time.
+  uint32_t near = 0;
+  double time = 0;
+  uint32_t place = 0;
+  uint32_t padding = 0;
+};
 
 struct TopLogprob {
   uint32_t token;
@@ -110,6 +131,9 @@ struct RowVerdict {
   uint32_t padding = 0;
 };
 
+// A block has at least so many columns of a row, so a row at most so many parts.
+inline constexpr uint32_t kMinColumn = 64;
+
 // Arguments of all kernels of the judge.
 struct JudgeArguments {
   const JudgeSequence* sequences = nullptr;
@@ -122,12 +146,13 @@ struct JudgeArguments {
   uint32_t vocabulary_size = 0;  // logits that count; at most logits_stride
 
   // The rows of this launch, and room for each: workspace_stride of each kind, even, and at least
-  // vocabulary_size. A card needs `weights` aligned to 16 bytes.
+  // vocabulary_size, rounded up to kMinColumn. A card needs `weights` aligned to 16 bytes.
   uint32_t first_row = 0;
   uint32_t workspace_stride = 0;
   float* processed = nullptr;
   double* weights = nullptr;
   uint32_t* workspace_ids = nullptr;
+  RowPart* parts = nullptr;  // of each row workspace_stride / kMinColumn
 
   // Of all rows.
   RowState* states = nullptr;
@@ -138,7 +163,7 @@ struct JudgeArguments {
 };
 
 // The host's compiler and NVRTC lay them out alike.
-static_assert(sizeof(JudgeSequence) == 168 && sizeof(JudgeRow) == 48 && sizeof(RowState) == 48);
-static_assert(sizeof(RowVerdict) == 32 && sizeof(JudgeArguments) == 120);
+static_assert(sizeof(JudgeSequence) == 168 && sizeof(JudgeRow) == 48 && sizeof(RowState) == 184);
+static_assert(sizeof(RowVerdict) == 32 && sizeof(JudgeArguments) == 128 && sizeof(RowPart) == 40);
 
 }  // namespace tandem::kernels

@@ -3,97 +3,8 @@
 #pragma once
 
 #include "torch/kernels/judge_distribution.h"
-#include "torch/kernels/philox.h"
 
 namespace tandem::kernels {
-
-// One token's time in the race; `infinity` where it cannot win against `best`.
-struct Racer {
-  uint64_t seed;
-  uint32_t sample_index, position;
-
-  TANDEM_HOST_DEVICE double Number(uint32_t token) const {
-    const NoisePair pair = TokenNoise(seed, sample_index, position, token / 2);
-    return token % 2 == 0 ? pair.even : pair.odd;
-  }
-  TANDEM_HOST_DEVICE static double Time(double number, double p) {
-    return -sampling::LogFormula(1 - number) / p;
-  }
-};
-
-// The place that wins sampling::DrawRace. Threads run races of their own, and the best time wins.
-// The host leaves out what cannot win by a bound that is rounded, so of times that are next to
-// equal it may take the later one: then one thread runs the race as the host does.
-template <typename Traits>
-TANDEM_HOST_DEVICE uint32_t DrawRace(const Block& block, JudgeShared<Traits>& shared,
-                                     const Row& row) {
-  const JudgeSequence& s = *row.sequence;
-  const Racer racer = {s.seed, s.sample_index, s.tokens_before + row.row->index};
-  const double infinity = base::BitsAs<double>(uint64_t{0x7ff0'0000'0000'0000});
-  const uint32_t size = block.Read(row.state->tokens);
-  const bool listed = block.Read(row.state->listed) != 0;
-  // Calls visit(number, p, place) for the thread's entries; the two tokens of a pair share a block
-  // of Philox.
-  const auto each = [&](int t, auto visit) {
-    if (listed) {
-      TANDEM_NO_UNROLL
-      for (uint32_t i = t; i < size; i += Traits::kThreads) {
-        if (row.weights[i] > 0) visit(racer.Number(row.ids[i]), row.weights[i], i);
-      }
-      return;
-    }
-    // The last pair may have one token; what lies behind it does not count.
-    ForEachQuad<Traits::kThreads>(
-        t, row.weights, (size + 1) / 2, [&](const Quad& two, uint32_t pair) {
-          NoisePair noise = TokenNoise(racer.seed, racer.sample_index, racer.position, pair);
-          if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
-          const uint32_t i = 2 * pair;
-          const double p0 = NumberOf<double>(two, 0), p1 = NumberOf<double>(two, 1);
-          if (p0 > 0) visit(noise.even, p0, i);
-          if (i + 1 < size && p1 > 0) visit(noise.odd, p1, i + 1);
-        });
-  };
-  const double behind = 1 + 2 * Traits::kNearTie;
-  block.Threads([&](int t) {
-    Placed best = {infinity, kNoToken};
-    each(t, [&](double number, double p, uint32_t i) {
-      if (number >= best.value * p * behind) return;  // -log(1 - u) >= u
-      best = SmallerFirst()(best, {Racer::Time(number, p), i});
-    });
-    shared.best[t] = best;
-    shared.words[t] = base::BitsAs<uint64_t>(best.value);
-    if (t == 0) shared.counter = 0;
-  });
-  Reduce<Traits::kThreads>(block, shared.best, SmallerFirst());
-  const Placed best = block.Read(shared.best[0]);
-  const double near = best.value * (1 + Traits::kNearTie);
-  block.Threads([&](int t) {
-    if (base::BitsAs<double>(shared.words[t]) > near) return;
-    each(t, [&](double number, double p, uint32_t) {
-      if (number < near * p * behind && Racer::Time(number, p) <= near) {
-        block.Add(shared.counter, 1);
-      }
-    });
-  });
-  if (block.Read(shared.counter) <= 1) return best.place;
-  block.Threads([&](int t) {
-    if (t != 0) return;
-    double time = infinity;
-    TANDEM_NO_UNROLL
-    for (uint32_t i = 0; i < size; ++i) {
-      const double p = row.weights[i];
-      if (!(p > 0)) continue;
-      const double number = racer.Number(row.token(i));
-      if (number >= time * p) continue;
-      const double own = Racer::Time(number, p);
-      if (own < time) {
-        time = own;
-        shared.needed = i;
-      }
-    }
-  });
-  return block.Read(shared.needed);
-}
 
 // What is left of scale * p once q has had its share. While it exists, an entry of the weights that
 // q lowers holds what is left there, with its sign bit set.
@@ -238,7 +149,7 @@ TANDEM_HOST_DEVICE uint32_t JudgeEntry(const Block& block, JudgeShared<Traits>& 
     case RowRule::kOneHot:
       return certain(row.state->argmax, row.row->candidate == row.state->argmax);
     case RowRule::kRace: {
-      const uint32_t token = row.token(DrawRace(block, shared, row));
+      const uint32_t token = row.token(WinnerOfRace(block, shared, row));
       return certain(token, row.row->candidate == token);
     }
     case RowRule::kLenientGreedy: {

@@ -21,8 +21,8 @@ absl::Span<const SourceFile> KernelHeaders() { return kEmbeddedHeaders; }
 const std::vector<KernelProgram>& KernelPrograms() {
   static const auto* const programs = new std::vector<KernelProgram>{
       {Unit("torch/kernels/judge.cu"),
-       {"tandem_judge_prepare", "tandem_judge_weights", "tandem_judge_distribution",
-        "tandem_judge_verdict"}},
+       {"tandem_judge_prepare", "tandem_judge_largest", "tandem_judge_weights", "tandem_judge_sums",
+        "tandem_judge_distribution", "tandem_judge_probabilities", "tandem_judge_verdict"}},
       {Unit("torch/kernels/attention.cu"),
        {"tandem_attend_float32", "tandem_attend_bfloat16", "tandem_attend_float16",
         "tandem_combine_partials_float32", "tandem_combine_partials_bfloat16",

@@ -15,11 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/torch/kernels/judge_on_host.h"
 #include "torch/kernels/cuda_driver.h"
 #include "torch/kernels/device_judge.h"
-#include "torch/kernels/judge_distribution.h"
-#include "torch/kernels/judge_prepare.h"
-#include "torch/kernels/judge_verdict.h"
 #include "torch/kernels/kernel_sources.h"
 
 namespace tandem::kernels {
@@ -59,30 +57,6 @@ class HostCard {
   size_t bytes_out = 0;                     // copied from the card
   int allocations = 0;                      // that were not given back
   int failing_launches = 0;                 // the next ones
-
- private:
-  template <typename Traits>
-  static void RunJudge(const std::string& kernel, uint32_t blocks, const JudgeArguments& a) {
-    const auto shared = std::make_unique<JudgeShared<Traits>>();
-    const auto each = [&](uint32_t columns, auto work) {
-      for (uint32_t x = 0; x < blocks; ++x) {
-        for (uint32_t y = 0; y < columns; ++y) {
-          work(Block(x, y, Traits::kThreads, ThreadOrder::kAscending));
-        }
-      }
-    };
-    constexpr uint32_t kColumn = Traits::kThreads * Traits::kRun;
-    if (kernel == "tandem_judge_prepare") {
-      each(1, [&](const Block& block) { JudgePrepare<Traits>(block, *shared, a); });
-    } else if (kernel == "tandem_judge_weights") {
-      each((a.vocabulary_size + kColumn - 1) / kColumn,
-           [&](const Block& block) { JudgeWeights<Traits>(block, a); });
-    } else if (kernel == "tandem_judge_distribution") {
-      each(1, [&](const Block& block) { JudgeDistribution<Traits>(block, *shared, a); });
-    } else if (kernel == "tandem_judge_verdict") {
-      each(1, [&](const Block& block) { JudgeVerdict<Traits>(block, *shared, a); });
-    }
-  }
 };
 
 inline constexpr int kCardFailure = 700;
@@ -190,7 +164,8 @@ DriverFunctions HostCard::Functions() {
     JudgeArguments copied;
     std::memcpy(&copied, arguments[0], sizeof(copied));
     const std::string& name = One().names[reinterpret_cast<size_t>(function) - 1];
-    One().Put([name, x, copied] { RunJudge<Traits>(name, x, copied); });
+    One().Put(
+        [name, x, copied] { RunJudgeKernel<Traits>(name, x, copied, ThreadOrder::kAscending); });
     return 0;
   };
   return f;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -252,20 +253,69 @@ TEST(JudgeKernels, HaveTheBitsOfTheCpusJudge) {
 }
 
 TEST(JudgeKernels, HaveThemInBlocksOfTheSizeOfACards) {
-  EXPECT_EQ(JudgeRandomRows<JudgeTraits>(2, 60, 4000), "");
+  EXPECT_EQ(JudgeRandomRows<JudgeTraits>(2, 40, 2 * JudgeTraits::kColumn), "");
+}
+
+// 64 sequences with four draft tokens each, in one turn and in turns of as many rows as the
+// workspace of a card has room for at 152k tokens.
+TEST(JudgeKernels, HaveThemWhere320RowsAreJudgedAtOnce) {
+  constexpr uint32_t kSequences = 64, kRows = 5;
+  Source random(4);
+  Pass pass;
+  pass.vocabulary = pass.stride = 5 * SmallTraits::kColumn + 1;
+  for (uint32_t i = 0; i < (kSequences * kRows + 2) * pass.stride; ++i) {
+    pass.logits.push_back(RandomLogit(random, static_cast<int>(i / pass.stride % 6)));
+  }
+  while (pass.rows < kSequences * kRows) {
+    Part part = RandomPart(random, pass);
+    if (part.rows() != kRows) continue;
+    pass.rows += kRows;
+    pass.parts.push_back(std::move(part));
+  }
+  EXPECT_EQ(JudgePass<SmallTraits>(pass, pass.rows, ThreadOrder::kAscending), "");
+  EXPECT_EQ(JudgePass<SmallTraits>(pass, 110, ThreadOrder::kDescending), "");
 }
 
 TEST(JudgeKernels, RaceInTheOrderOfTheHostWhereTimesAreNearEqual) {
   SmallTraits::kNearTie = 3;
-  EXPECT_EQ(JudgeRandomRows<SmallTraits>(3, 600, 100), "");
+  EXPECT_EQ(JudgeRandomRows<SmallTraits>(3, 600, 200), "");
   SmallTraits::kNearTie = 1e-12;
+}
+
+// Times are set by hand: in a random race none are so near. Only one token can win it as the host
+// runs it.
+TEST(JudgeKernels, PartsWithTimesNearEqualAreRacedInTheOrderOfTheHost) {
+  constexpr uint32_t kTokens = 2 * SmallTraits::kColumn, kOnly = 100;
+  const JudgeSequence sequence;
+  const JudgeRow judged;
+  RowState state;
+  state.tokens = kTokens;
+  std::vector<double> weights(kTokens, 0.0);
+  weights[kOnly] = 1;
+  RowPart parts[2];
+  const Row row = {&sequence, &judged, nullptr, nullptr, weights.data(),
+                   nullptr,   &state,  parts,   kTokens, 0};
+  const auto shared = std::make_unique<JudgeShared<SmallTraits>>();
+  const Block block(0, 0, SmallTraits::kThreads, ThreadOrder::kAscending);
+  const auto winner = [&](double first, double second, uint32_t near) {
+    parts[0].time = first, parts[0].place = 5, parts[0].near = 1;
+    parts[1].time = second, parts[1].place = 70, parts[1].near = near;
+    return WinnerOfRace(block, *shared, row);
+  };
+  EXPECT_EQ(winner(1, 2, 7), 5u);
+  EXPECT_EQ(winner(2, 1, 1), 70u);
+  EXPECT_EQ(winner(2, 1, 2), kOnly);
+  EXPECT_EQ(winner(1, 1 + 1e-13, 1), kOnly);
+  SmallTraits::kFault = JudgeFault::kPartsNearUnseen;
+  EXPECT_EQ(winner(1, 1 + 1e-13, 1), 5u);
+  SmallTraits::kFault = JudgeFault::kNone;
 }
 
 TEST(JudgeKernels, PlantedFaultsAreFound) {
   for (JudgeFault fault :
        {JudgeFault::kTiesToHigherId, JudgeFault::kScanInPlace, JudgeFault::kCandidatesUnseen,
         JudgeFault::kSumsByThread, JudgeFault::kResidualIgnoresQ, JudgeFault::kTopPIgnoresTies,
-        JudgeFault::kNoiseOfOtherToken}) {
+        JudgeFault::kNoiseOfOtherToken, JudgeFault::kLastPartUnseen, JudgeFault::kWaysInTurn}) {
     SmallTraits::kFault = fault;
     EXPECT_NE(JudgeRandomRows<SmallTraits>(1, 2000, 150), "") << static_cast<int>(fault);
   }

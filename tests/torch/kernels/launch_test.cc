@@ -118,16 +118,19 @@ TEST_F(LaunchTest, AJudgesKernelsRunInTheirOrderOverAllRows) {
   const std::string threads = absl::StrCat(JudgeTraits::kThreads);
   EXPECT_THAT(
       recorder.launches,
-      ElementsAre("tandem_judge_prepare 3x1 " + threads, "tandem_judge_weights 3x3 " + threads,
-                  "tandem_judge_distribution 3x1 " + threads, "tandem_judge_verdict 3x1 " + threads,
-                  "tandem_judge_prepare 2x1 " + threads, "tandem_judge_weights 2x3 " + threads,
-                  "tandem_judge_distribution 2x1 " + threads,
-                  "tandem_judge_verdict 2x1 " + threads));
+      ElementsAre(
+          "tandem_judge_prepare 3x1 " + threads, "tandem_judge_largest 3x3 " + threads,
+          "tandem_judge_weights 3x3 " + threads, "tandem_judge_sums 3x8 " + threads,
+          "tandem_judge_distribution 3x1 " + threads, "tandem_judge_probabilities 3x3 " + threads,
+          "tandem_judge_verdict 3x1 " + threads, "tandem_judge_prepare 2x1 " + threads,
+          "tandem_judge_largest 2x3 " + threads, "tandem_judge_weights 2x3 " + threads,
+          "tandem_judge_sums 2x8 " + threads, "tandem_judge_distribution 2x1 " + threads,
+          "tandem_judge_probabilities 2x3 " + threads, "tandem_judge_verdict 2x1 " + threads));
   EXPECT_EQ(recorder.stream, &stream);
-  for (size_t i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < 14; ++i) {
     JudgeArguments given;
     std::memcpy(&given, recorder.arguments[i].data(), sizeof(given));
-    EXPECT_EQ(given.first_row, i < 4 ? 0u : 3u);
+    EXPECT_EQ(given.first_row, i < 7 ? 0u : 3u);
     EXPECT_EQ(given.vocabulary_size, arguments.vocabulary_size);
   }
 }
@@ -137,12 +140,12 @@ TEST_F(LaunchTest, AFailureNamesTheKernelAndEndsTheTurn) {
   argument_bytes = sizeof(JudgeArguments);
   JudgeArguments arguments;
   arguments.vocabulary_size = 10;
-  recorder.launches_left = 2;
+  recorder.launches_left = 4;
   const absl::Status status = LaunchJudge(*judge, arguments, 1, 1, nullptr);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), HasSubstr("tandem_judge_distribution"));
   EXPECT_THAT(status.message(), HasSubstr("planted failure (700)"));
-  EXPECT_EQ(recorder.launches.size(), 2u);
+  EXPECT_EQ(recorder.launches.size(), 4u);
 }
 
 // What rows see is on the device: a graph has the grids.

@@ -23,6 +23,7 @@ struct SmallTraits {
   static constexpr int kThreads = 32;
   static constexpr int kRun = 4;
   static constexpr int kSorted = 16;
+  static constexpr uint32_t kColumn = 64;
   static inline double kNearTie = 1e-12;
   static inline JudgeFault kFault = JudgeFault::kNone;
 };

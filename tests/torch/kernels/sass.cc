@@ -136,6 +136,10 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
     ++kernel.instructions;
     kernel.tensor_products += absl::StartsWith(line.name, "HMMA");
     block.products += absl::StartsWith(line.name, "FFMA");
+    if (absl::StartsWith(line.name, "LDL") || absl::StartsWith(line.name, "STL")) {
+      kernel.indexed +=
+          !absl::StrContains(line.operands, "[R1]") && !absl::StrContains(line.operands, "[R1+0x");
+    }
     std::vector<int> registers = RegistersOf(line.operands);
     const bool load = absl::StartsWith(line.name, "LDG") && !registers.empty();
     for (size_t at = load ? 1 : 0; at < registers.size(); ++at) under_way.Read(registers[at]);

@@ -95,10 +95,13 @@ TEST_F(SassTest, JudgeHasFourWideLoadsInFlightOrEightNumbers) {
     size_t wide, eight;
   };
   const std::map<std::string, Stretches> expected = {
-      {"tandem_judge_prepare", {3, 1}},       // the copy, two largest; the logits' sum
-      {"tandem_judge_weights", {1, 0}},       //
-      {"tandem_judge_distribution", {6, 3}},  // top-k, top-p, min-p, p; the weights' sums
-      {"tandem_judge_verdict", {8, 0}},       // the race, the best, sums, the most likely tokens
+      {"tandem_judge_prepare", {1, 0}},        // the copy
+      {"tandem_judge_largest", {2, 0}},        // of the processed logits, and of the model's
+      {"tandem_judge_weights", {1, 0}},        //
+      {"tandem_judge_sums", {0, 2}},           // of logits, and of weights
+      {"tandem_judge_distribution", {5, 3}},   // top-k, top-p, min-p; the sums of what is left
+      {"tandem_judge_probabilities", {3, 0}},  // p, the race, times next to the best
+      {"tandem_judge_verdict", {6, 0}},        // the best, sums, the most likely tokens
   };
   const auto kernels = Kernels("torch/kernels/judge.cu", "tandem_judge");
   ASSERT_EQ(kernels.size(), expected.size());
@@ -106,7 +109,20 @@ TEST_F(SassTest, JudgeHasFourWideLoadsInFlightOrEightNumbers) {
     EXPECT_GE(kernel.WideStretches(4), expected.at(kernel.name).wide) << kernel.name;
     EXPECT_GE(kernel.Stretches(8), expected.at(kernel.name).eight) << kernel.name;
     EXPECT_EQ(kernel.spills, 0u) << kernel.name;
+    EXPECT_EQ(kernel.indexed, 0u) << kernel.name;
   }
+}
+
+TEST_F(SassTest, AnArrayThatARegisterIndexesLiesInLocalMemory) {
+  const auto kernels = Compiled({{"indexed.cu",
+                                  "extern \"C\" __global__ void f(int* at, int n) {"
+                                  "  int some[64];"
+                                  "  for (int i = 0; i < n; ++i) some[at[i] & 63] = i;"
+                                  "  at[0] = some[n & 63];"
+                                  "}"},
+                                 {"f"}});
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_GE(kernels[0].indexed, 1u);
 }
 
 TEST_F(SassTest, ALoadThatWaitsForTheOneBeforeIsAlone) {

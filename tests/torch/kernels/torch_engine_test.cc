@@ -143,7 +143,8 @@ struct OnCard {
 OnCard MakeOnCard() {
   Made made = MakeModel(/*on_stream=*/true);
   // Room for three rows at a time.
-  auto judge = kernels::JudgeOnCard<SmallTraits>(kVocabulary, size_t{3} * 128 * 16);
+  auto judge = kernels::JudgeOnCard<SmallTraits>(
+      kVocabulary, size_t{3} * (128 * 16 + 2 * sizeof(kernels::RowPart)));
   return {std::make_unique<TorchEngine>(std::move(made.model), std::move(judge)), made.step};
 }
 
