@@ -25,9 +25,9 @@ TANDEM_HOST_DEVICE_INLINE float SquareRoot(float x) {
 #endif
 }
 
-// exp(x) for x at most 0, with a relative error below 2e-7; 0 below -87.
+// exp(x) for x at most 0, with a relative error below 2e-7; 0 below -87. A NaN stays one.
 TANDEM_HOST_DEVICE float Exp(float x) {
-  if (x < -87.0f) return 0;
+  if (!(x >= -87.0f)) return x < -87.0f ? 0 : x;
   constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer
   const float k = Fma(x, 0x1.715476p+0f, kRound) - kRound;
   float r = Fma(-k, 0x1.62e400p-1f, x);

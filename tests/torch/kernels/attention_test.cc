@@ -616,7 +616,11 @@ TEST(AttentionTiles, PlantedFaultsAreFound) {
                                AttentionFault::kStaleValues, AttentionFault::kQueriesUnscaled,
                                AttentionFault::kHalvesSwapped, AttentionFault::kChunkLost}) {
     OnTensorCores::kFault = fault;
-    EXPECT_NE(CheckTiles<Bfloat16>(3, 2), "") << static_cast<int>(fault);
+    bool found = false;  // not every pass has a window, or rows of two sequences side by side
+    for (uint64_t seed = 1; seed <= 20 && !found; ++seed) {
+      found = !CheckTiles<Bfloat16>(seed, 1).empty();
+    }
+    EXPECT_TRUE(found) << static_cast<int>(fault);
   }
   OnTensorCores::kFault = AttentionFault::kNone;
 }
@@ -627,6 +631,7 @@ TEST(Exp, IsNearTheExponential) {
   }
   EXPECT_EQ(Exp(0), 1);
   EXPECT_EQ(Exp(-100), 0);
+  EXPECT_TRUE(std::isnan(Exp(NAN)));
 }
 
 }  // namespace
