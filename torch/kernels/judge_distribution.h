@@ -1,5 +1,5 @@
-// p of a row, from its weights (common/sampling/distribution.cc): what is left out by one block, the
-// probabilities by several, which also run the race of theirs.
+// p of a row, from its weights (common/sampling/distribution.cc): what is left out by one block,
+// the probabilities by several, which also run the race of their columns.
 #pragma once
 
 #include "torch/kernels/judge_prepare.h"

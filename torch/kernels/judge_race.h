@@ -1,8 +1,8 @@
-// The race of a row (sampling::DrawRace): blocks run races of their columns, threads of theirs, and
-// the best time wins.
+// The race of a row (sampling::DrawRace): blocks run races of their columns, threads those of
+// their tokens, and the best time wins.
 //
-// The host leaves out what cannot win by a bound that is rounded, so of times that are next to equal
-// it may take the later one: then one thread runs the race as the host does.
+// The host leaves out what cannot win by a bound that is rounded, so of times that are next to
+// equal it may take the later one: then one thread runs the race as the host does.
 #pragma once
 
 #include "torch/kernels/judge_row.h"

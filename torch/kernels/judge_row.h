@@ -25,8 +25,8 @@ enum class JudgeFault {
 };
 
 // How the kernels are compiled. kThreads: of a block, a power of two, at least 8; kRun: values that
-// a thread adds at a time; kSorted: tokens that are sorted at a time, a power of two; kColumn: those
-// of a row that one of its blocks has, a multiple of kMinColumn.
+// a thread adds at a time; kSorted: tokens that are sorted at a time, a power of two; kColumn:
+// those of a row that one of its blocks has, a multiple of kMinColumn.
 struct JudgeTraits {
   static constexpr int kThreads = 512;
   static constexpr int kRun = 8;

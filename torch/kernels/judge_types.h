@@ -103,8 +103,8 @@ inline constexpr uint32_t kBrokenP = 1, kBrokenModel = 2;
 
 // What a block finds in its columns of a row. Others put the parts of a row together.
 struct RowPart {
-  // Until there are weights: RankKey of the largest, of the processed logits and of the model's. All
-  // bits: every logit is a NaN.
+  // Until there are weights: RankKey of the largest, of the processed logits and of the model's.
+  // All bits: every logit is a NaN.
   uint64_t largest = 0;
   uint64_t model_largest = 0;
   uint32_t broken = 0;  // as in RowState: there is a NaN among these

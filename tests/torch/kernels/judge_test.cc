@@ -256,7 +256,7 @@ TEST(JudgeKernels, HaveThemInBlocksOfTheSizeOfACards) {
   EXPECT_EQ(JudgeRandomRows<JudgeTraits>(2, 40, 2 * JudgeTraits::kColumn), "");
 }
 
-// 64 sequences with four draft tokens each, in one turn and in turns of as many rows as the
+// 64 sequences with four draft tokens each, at once, and as many rows at a time as the
 // workspace of a card has room for at 152k tokens.
 TEST(JudgeKernels, HaveThemWhere320RowsAreJudgedAtOnce) {
   constexpr uint32_t kSequences = 64, kRows = 5;

@@ -25,8 +25,8 @@ struct SassKernel {
   size_t instructions = 0;
   size_t tensor_products = 0;  // of tensor cores, in 16 bits
   size_t spills = 0;  // reads and writes of local memory, in the innermost loops around wide loads
-  // Of local memory, at a place that is not known when a kernel is compiled: an array that cannot lie
-  // in registers.
+  // Of local memory, at a place that is not known when a kernel is compiled: an array that cannot
+  // lie in registers.
   size_t indexed = 0;
   std::vector<SassBlock> in_loops;
 
