@@ -4,7 +4,10 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -123,21 +126,45 @@ absl::Status Wrong(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+struct Place {
+  const FieldDescriptor* part = nullptr;  // of the request, that holds the field; null: itself
+  const FieldDescriptor* field = nullptr;
+};
+
+Place LookUp(absl::string_view path) {
+  Place place;
+  const google::protobuf::Descriptor* message = v1::GenerateRequest::descriptor();
+  for (absl::string_view name : absl::StrSplit(path, '.')) {
+    place.part = std::exchange(place.field, nullptr);
+    if (place.part != nullptr) message = place.part->message_type();
+    place.field = message->FindFieldByName(std::string(name));
+    TANDEM_CHECK(place.field != nullptr) << path << " is not a field of GenerateRequest";
+  }
+  return place;
+}
+
+// Every request asks for all of them several times, so each is looked up by its names once.
+// `option` is one of kOptions.
+const Place& PlaceOf(const RequestOption& option) {
+  static const auto& places = *[] {
+    auto* all = new std::array<Place, std::size(kOptions)>();
+    std::transform(std::begin(kOptions), std::end(kOptions), all->begin(),
+                   [](const RequestOption& one) { return LookUp(one.path); });
+    return all;
+  }();
+  return places.at(static_cast<size_t>(&option - kOptions));
+}
+
 // The part of `request` that holds the option's field.
-Message& Holder(absl::string_view path, Message& request) {
-  const size_t dot = path.find('.');
-  if (dot == absl::string_view::npos) return request;
-  const FieldDescriptor* part =
-      request.GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
-  return *request.GetReflection()->MutableMessage(&request, part);
+Message& Holder(const RequestOption& option, Message& request) {
+  const FieldDescriptor* part = PlaceOf(option).part;
+  return part == nullptr ? request : *request.GetReflection()->MutableMessage(&request, part);
 }
 
 // Null: it is not there.
-const Message* HolderIn(absl::string_view path, const Message& request) {
-  const size_t dot = path.find('.');
-  if (dot == absl::string_view::npos) return &request;
-  const FieldDescriptor* part =
-      request.GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
+const Message* HolderIn(const RequestOption& option, const Message& request) {
+  const FieldDescriptor* part = PlaceOf(option).part;
+  if (part == nullptr) return &request;
   const google::protobuf::Reflection& values = *request.GetReflection();
   return values.HasField(request, part) ? &values.GetMessage(request, part) : nullptr;
 }
@@ -271,16 +298,7 @@ bool IsOfAPath(char c) {
 
 }  // namespace
 
-const FieldDescriptor& RequestOption::field() const {
-  const google::protobuf::Descriptor* message = v1::GenerateRequest::descriptor();
-  const FieldDescriptor* field = nullptr;
-  for (absl::string_view name : absl::StrSplit(path, '.')) {
-    if (field != nullptr) message = field->message_type();
-    field = message->FindFieldByName(std::string(name));
-    TANDEM_CHECK(field != nullptr) << path << " is not a field of GenerateRequest";
-  }
-  return *field;
-}
+const FieldDescriptor& RequestOption::field() const { return *PlaceOf(*this).field; }
 
 OptionType RequestOption::type() const {
   const FieldDescriptor& its = field();
@@ -329,7 +347,7 @@ const RequestOption& OptionAt(absl::string_view path) {
 void SetOption(const RequestOption& option, const OptionValue& value,
                v1::GenerateRequest& request) {
   const FieldDescriptor* field = &option.field();
-  Message* message = &Holder(option.path, request);
+  Message* message = &Holder(option, request);
   const google::protobuf::Reflection& values = *message->GetReflection();
   switch (option.type()) {
     case OptionType::kSwitch:
@@ -362,14 +380,14 @@ void SetOption(const RequestOption& option, const OptionValue& value,
 std::optional<double> NumberIn(const RequestOption& option, const v1::GenerateRequest& request) {
   if (option.type() != OptionType::kReal && option.type() != OptionType::kWhole)
     return std::nullopt;
-  const Message* holder = HolderIn(option.path, request);
+  const Message* holder = HolderIn(option, request);
   return holder == nullptr ? std::nullopt : Measured(option, *holder, option.field());
 }
 
 absl::Status CheckRanges(const Message& message, absl::string_view part) {
   for (const RequestOption& option : kOptions) {
     if (!part.empty() && !option.under(part)) continue;
-    const Message* holder = part.empty() ? HolderIn(option.path, message) : &message;
+    const Message* holder = part.empty() ? HolderIn(option, message) : &message;
     if (holder == nullptr) continue;
     const std::optional<double> measured = Measured(option, *holder, option.field());
     const std::string problem = measured.has_value() ? RangeProblem(option, *measured) : "";
