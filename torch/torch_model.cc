@@ -12,7 +12,18 @@ namespace tandem::torch {
 static_assert(kPageTokens == model::cpu::kPageTokens);
 
 void TorchModel::Pages::Copy(const uint32_t* pages, int from, int to) {
-  status_.Update(step_->CopyCell(pages, from, to));
+  const auto cell = [pages](int number) {
+    return int64_t{pages[number / kPageTokens]} * kPageTokens + number % kPageTokens;
+  };
+  moves_.push_back({cell(from), cell(to)});
+}
+
+// The moves of one sequence ascend, and none reads a cell that an earlier one has written.
+absl::Status TorchModel::Pages::MoveCells() {
+  if (moves_.empty()) return status_;
+  status_.Update(step_->MoveCells(moves_));
+  moves_.clear();
+  return status_;
 }
 
 TorchModel::TorchModel(std::unique_ptr<Step> step, int max_rows, int pages, model::ModelInfo info)
@@ -36,7 +47,7 @@ absl::StatusOr<std::unique_ptr<model::Cache>> TorchModel::NewCache(int max_lengt
 absl::Status TorchModel::Compute(absl::Span<const model::ForwardPart> parts) {
   TANDEM_RETURN_IF_ERROR(
       model::CheckPass(parts, *pages_, info_.vocabulary_size, max_rows_, ++passes_));
-  TANDEM_RETURN_IF_ERROR(pages_->status());
+  TANDEM_RETURN_IF_ERROR(pages_->MoveCells());
   layout_.Lay(parts);
   rows_.clear();
   std::vector<const uint32_t*> pages;

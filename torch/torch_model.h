@@ -57,12 +57,14 @@ class TorchModel final : public model::LanguageModel {
    public:
     Pages(std::shared_ptr<Step> step, int pages) : PageStore(pages), step_(std::move(step)) {}
 
+    // Waits for MoveCells.
     void Copy(const uint32_t* pages, int from, int to) override;
-    // Of the copies until now: the first that failed.
-    const absl::Status& status() const { return status_; }
+    // What all sequences keep of their trees, before the pass that reads it. An error stays.
+    absl::Status MoveCells();
 
    private:
     const std::shared_ptr<Step> step_;
+    std::vector<CellMove> moves_;
     absl::Status status_;
   };
 

@@ -96,7 +96,7 @@ class FakeStep final : public Step {
     return {logits_.data(), static_cast<int64_t>(decoder_.info().vocabulary_size)};
   }
   absl::Status ReadLogits(float*) override { return absl::UnimplementedError("they are here"); }
-  absl::Status CopyCell(const uint32_t*, int, int) override { return absl::OkStatus(); }
+  absl::Status MoveCells(absl::Span<const CellMove>) override { return absl::OkStatus(); }
 
  private:
   static model::DecoderOptions OptionsOf(const StepOptions& options) {

@@ -59,8 +59,8 @@ class OddStep final : public Step {
     std::copy(logits_.begin(), logits_.end(), logits);
     return absl::OkStatus();
   }
-  absl::Status CopyCell(const uint32_t* pages, int from, int to) override {
-    return step_->CopyCell(pages, from, to);
+  absl::Status MoveCells(absl::Span<const CellMove> moves) override {
+    return step_->MoveCells(moves);
   }
 
  private:

@@ -59,16 +59,19 @@ class SeeingStep final : public Step {
     return absl::OkStatus();
   }
 
-  absl::Status CopyCell(const uint32_t* pages, int from, int to) override {
+  absl::Status MoveCells(absl::Span<const CellMove> moves) override {
     if (!copy_failure.ok()) return copy_failure;
     ++copies;
-    tokens_[CellOf(pages, to)] = tokens_[CellOf(pages, from)];
+    moved += moves.size();
+    const auto before = tokens_;
+    for (const CellMove& move : moves) tokens_[move.to] = before.at(move.from);
     return absl::OkStatus();
   }
 
   absl::Status failure;
   absl::Status copy_failure;
   int copies = 0;
+  size_t moved = 0;
 
  private:
   static int64_t CellOf(const uint32_t* pages, int64_t cell) {
@@ -161,6 +164,28 @@ TEST(TorchModelTest, RowsSeeTheirOwnPathInRandomPrograms) {
     }
   }
   EXPECT_GT(made.step->copies, 0);
+  EXPECT_GT(made.step->moved, static_cast<size_t>(made.step->copies)) << "many cells at once";
+}
+
+// However many sequences keep how much of their trees.
+TEST(TorchModelTest, OneMoveAPassForAllCells) {
+  Made made = MakeModel();
+  const std::vector<uint32_t> tokens = {1, 2, 3, 4};
+  const std::vector<int> parents = {-1, -1, 1, 2};
+  std::vector<std::unique_ptr<model::Cache>> caches;
+  std::vector<ForwardPart> parts;
+  for (int i = 0; i < 8; ++i) {
+    caches.push_back(*made.model->NewCache(20));
+    parts.push_back({caches.back().get(), tokens, 4, parents});
+  }
+  ASSERT_TRUE(made.model->Forward(parts).ok());
+  for (const auto& cache : caches) cache->Keep({1, 2, 3});
+  EXPECT_EQ(made.step->copies, 0) << "they wait for the next pass";
+  const auto logits = made.model->Forward({{caches[5].get(), {7}, 0}});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  EXPECT_EQ(RowOf(*logits, 0), LogitsOf({2, 3, 4, 7}));
+  EXPECT_EQ(made.step->copies, 1);
+  EXPECT_EQ(made.step->moved, 24u);
 }
 
 TEST(TorchModelTest, LogitsOfTheRowsThatAskForThem) {

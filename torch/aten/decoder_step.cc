@@ -20,6 +20,7 @@
 #include "torch/aten/guarded.h"
 #include "torch/aten/int8.h"
 #include "torch/aten/product_threads.h"
+#include "torch/aten/upload.h"
 
 namespace tandem::torch {
 namespace {
@@ -94,6 +95,7 @@ DecoderStep::DecoderStep(const StepOptions& options, const model::DecoderSpec& s
   const at::Tensor cache = device.is_cpu() ? at::empty(shape, where) : at::zeros(shape, where);
   keys_ = cache[0];
   values_ = cache[1];
+  cells_ = cache.view({int64_t{2} * spec.layers, -1, spec.kv_size()});
   const double scale = spec.attention_scale == 0.0
                            ? 1.0 / std::sqrt(static_cast<double>(spec.head_size))
                            : spec.attention_scale;
@@ -340,16 +342,15 @@ absl::Status DecoderStep::ReadLogits(float* logits) {
   });
 }
 
-absl::Status DecoderStep::CopyCell(const uint32_t* pages, int from, int to) {
-  return Guarded("move a cell", [&] {
+absl::Status DecoderStep::MoveCells(absl::Span<const CellMove> moves) {
+  return Guarded("move cells", [&] {
     const Scope scope(stream_);
-    auto cell = [pages](const at::Tensor& cache, int number) {
-      return cache.select(1, static_cast<int64_t>(pages[number / kPageTokens]))
-          .select(1, number % kPageTokens);
-    };
-    for (const at::Tensor* cache : {&keys_, &values_}) {
-      cell(*cache, to).copy_(cell(*cache, from));
+    std::vector<int64_t> from, to;
+    for (const CellMove& move : moves) {
+      from.push_back(move.from);
+      to.push_back(move.to);
     }
+    cells_.index_copy_(1, Uploaded(to, device_), cells_.index_select(1, Uploaded(from, device_)));
   });
 }
 

@@ -46,7 +46,7 @@ class DecoderStep final : public Step {
   absl::Status Run(const PassRows& pass) override;
   DeviceLogits logits() const override;
   absl::Status ReadLogits(float* logits) override;
-  absl::Status CopyCell(const uint32_t* pages, int from, int to) override;
+  absl::Status MoveCells(absl::Span<const CellMove> moves) override;
   absl::Status DeviceStatus() override { return backend_.Synchronise(); }
 
  private:
@@ -107,6 +107,7 @@ class DecoderStep final : public Step {
   std::vector<RopeTable> ropes_;  // of DecoderSpec::rope and, where there is one, sliding_rope
   at::Tensor keys_;    // [layers, pages and a scratch page, kPageTokens, kv_heads, head_size]
   at::Tensor values_;  // as keys_, behind them in one block
+  at::Tensor cells_;   // both: [2 · layers, all cells, kv_size]
   std::unique_ptr<Attender> attender_;
 
   // A device's own stream; absent: a processor has none.

@@ -26,7 +26,7 @@
 
 namespace tandem::torch {
 
-inline constexpr uint32_t kInterfaceVersion = 12;
+inline constexpr uint32_t kInterfaceVersion = 13;
 
 // Of a page of the cache (model/page_store.h).
 inline constexpr int kPageTokens = 256;
@@ -104,6 +104,12 @@ struct PassRows {
   absl::Span<const int> logits_rows;        // those that get logits; ascending
 };
 
+// A cell of all pages, page · kPageTokens + its place there, whose key and value go to another.
+struct CellMove {
+  int64_t from = 0;
+  int64_t to = 0;
+};
+
 // The weights of a decoder on a device. Immutable; steps share them.
 class StepWeights {
  public:
@@ -132,8 +138,9 @@ class Step {
   // The same, copied to `logits`: [logits_rows, vocabulary_size].
   virtual absl::Status ReadLogits(float* logits) = 0;
 
-  // What lies in cell `from` of a sequence lies in its cell `to` as well, in all layers.
-  virtual absl::Status CopyCell(const uint32_t* pages, int from, int to) = 0;
+  // What lies in cell `from` goes to cell `to`, in all layers, for all moves at once: each reads what
+  // lay there before any of them. No two have the same `to`.
+  virtual absl::Status MoveCells(absl::Span<const CellMove> moves) = 0;
 
   // Waits for the device. As LanguageModel::DeviceStatus.
   virtual absl::Status DeviceStatus() { return absl::OkStatus(); }

@@ -100,11 +100,9 @@ class HashStep final : public torch::Step {
     std::copy(room_.begin(), room_.begin() + static_cast<ptrdiff_t>(computed_), logits);
     return absl::OkStatus();
   }
-  absl::Status CopyCell(const uint32_t* pages, int from, int to) override {
-    const auto at = [pages](int cell) {
-      return pages[cell / torch::kPageTokens] * torch::kPageTokens + cell % torch::kPageTokens;
-    };
-    cells_[at(to)] = cells_[at(from)];
+  absl::Status MoveCells(absl::Span<const torch::CellMove> moves) override {
+    const std::vector<uint32_t> before = cells_;
+    for (const torch::CellMove& move : moves) cells_[move.to] = before[move.from];
     return absl::OkStatus();
   }
 
