@@ -55,8 +55,8 @@ void ServeOptions::AddTo(flags::FlagSet& flags) {
   flags.Number("draft-pool-tokens", &draft_pool_tokens, 0, uint64_t{1} << 32,
                "the same for the draft");
   flags.Number("max-rows", &max_rows, 65, 65536,
-               "the target's maximum number of rows per pass; each takes memory. On a card, 1024 "
-               "read long prompts faster than 256");
+               "the target's maximum number of rows per pass: more read a long prompt in fewer "
+               "passes, and take more memory");
   flags.Real("gpu-memory-utilization", &gpu_memory_utilization, {0.05, 0.99},
              "with --device=cuda and --pool-tokens=0: the share of the card's free memory for the "
              "target's weights, passes and KV cache");

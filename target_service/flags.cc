@@ -53,8 +53,8 @@ void Flags::AddTo(flags::FlagSet& flags) {
                  "how long the sequences of a broken stream are kept for a reconnection");
   flags.Group("Passes");
   flags.Number("max-rows", &max_rows, kLongestBlock + 1, 65536,
-               "maximum number of rows per pass; each takes memory. On a card, 1024 read long "
-               "prompts faster than 256");
+               "maximum number of rows per pass: more read a long prompt in fewer passes, and "
+               "take more memory");
   flags.Number("prefill-rows", &options.prefill_rows, 1, 65536,
                "maximum rows of a pass for long prompts while rounds wait");
   flags.Number("pass-rows", &options.pass_rows, 0, 65536,
