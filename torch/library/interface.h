@@ -138,8 +138,8 @@ class Step {
   // The same, copied to `logits`: [logits_rows, vocabulary_size].
   virtual absl::Status ReadLogits(float* logits) = 0;
 
-  // What lies in cell `from` goes to cell `to`, in all layers, for all moves at once: each reads what
-  // lay there before any of them. No two have the same `to`.
+  // What lies in cell `from` goes to cell `to`, in all layers, for all moves at once: each reads
+  // what lay there before any of them. No two have the same `to`.
   virtual absl::Status MoveCells(absl::Span<const CellMove> moves) = 0;
 
   // Waits for the device. As LanguageModel::DeviceStatus.
