@@ -173,7 +173,7 @@ TEST(TorchModelTest, OneMoveAPassForAllCells) {
   const std::vector<uint32_t> tokens = {1, 2, 3, 4};
   const std::vector<int> parents = {-1, -1, 1, 2};
   std::vector<std::unique_ptr<model::Cache>> caches;
-  std::vector<ForwardPart> parts;
+  std::vector<model::ForwardPart> parts;
   for (int i = 0; i < 8; ++i) {
     caches.push_back(*made.model->NewCache(20));
     parts.push_back({caches.back().get(), tokens, 4, parents});
