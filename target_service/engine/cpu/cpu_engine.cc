@@ -43,8 +43,10 @@ PassResult CpuEngine::Await() {
   const absl::StatusOr<model::Logits> logits = model().Forward(pass.forward);
   PassResult result;
   result.status = logits.status();
-  result.computed = clock_.Now() - began;
-  if (!logits.ok()) return result;
+  if (!logits.ok()) {
+    result.computed = clock_.Now() - began;
+    return result;
+  }
   result.parts.resize(parts.size());
   std::vector<size_t> judged;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -54,6 +56,8 @@ PassResult CpuEngine::Await() {
     const size_t i = judged[static_cast<size_t>(j)];
     JudgePart(parts[i], *logits, pass.first_rows[i], pass.block_rows[i], result.parts[i]);
   });
+  // With the judging, whose time grows with the rows as that of the products does.
+  result.computed = clock_.Now() - began;
   for (size_t i = 0; i < parts.size(); ++i) KeepPath(parts[i], result.parts[i]);
   return result;
 }
