@@ -111,7 +111,8 @@ TEST(CheckFlagsTest, EveryFlagOfTheHelpTakesItsOwnDefault) {
       // These are given already, and have no default that would do.
       if (absl::StrContains(absl::StrJoin(binary.needed, " "), absl::StrCat("--", flag.name, "=")))
         continue;
-      const bool is_switch = flag.name == "check-device" || flag.name == "offload";
+      const bool is_switch =
+          flag.name == "check-device" || flag.name == "mma-attention" || flag.name == "offload";
       all.push_back(absl::StrCat("--", flag.name, "=", is_switch ? "false" : flag.value));
       absl::StrAppend(&file, all.back(), "\n");
     }
