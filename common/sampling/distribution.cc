@@ -79,6 +79,8 @@ std::vector<uint32_t> TopK(absl::Span<const float> logits, uint32_t top_k) {
   return ids;
 }
 
+bool KeepsNearlyAll(double top_p) { return top_p < 1 && 1 - top_p < 1e-6; }
+
 // Keeps of `ids` (ascending, weights beside them, sum_of_all in all) the fewest best ones whose
 // weights reach top_p of the sum. Sorts only as far as it has to.
 void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
@@ -91,7 +93,7 @@ void TopP(absl::Span<const float> logits, double top_p, double sum_of_all,
   // All tokens below this weight hold together at most half of what may be cut, so none is kept.
   // (Half: far more than rounding needs, unless next to nothing may be cut.)
   double min = (1 - top_p) / 2 * sum_of_all / static_cast<double>(ids.size());
-  if (1 - top_p < 1e-6) min = 0;
+  if (KeepsNearlyAll(top_p)) min = 0;
   std::vector<Ranked> ranked;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (weights[i] >= min) ranked.push_back({RankKey(logits[ids[i]], ids[i]), weights[i]});
@@ -227,8 +229,9 @@ Distribution FromProcessed(absl::Span<const float> logits, uint32_t vocabulary_s
   if (parameters.top_k > 0 && parameters.top_k < logits.size()) {
     p.ids = TopK(logits, parameters.top_k);
     sum = WeighIds(logits, largest.value, scale, p);
-  } else if (largest.legal <= logits.size() / 2) {
-    // A draft may have logits for a part of its target's vocabulary alone. The same bits.
+  } else if (largest.legal <= logits.size() / 2 && !KeepsNearlyAll(parameters.top_p)) {
+    // A draft may have logits for a part of its target's vocabulary alone. The same bits; a top-p
+    // of next to 1 may keep ids without a probability, which count in the order of its sum.
     p.ids = LegalIds(logits, largest.legal);
     WeighIds(logits, largest.value, scale, p);
     sum = SumAsOfAll(p);

@@ -69,7 +69,7 @@ class DecoderStep final : public Step {
   // Rows of each product of `rows` rows.
   int64_t ProductRows(int64_t rows) const { return options_.whole_products ? rows : options_.tile; }
 
-  // All shapes are those of one tile, and all numbers fp32.
+  // All shapes have the rows of one product, and all numbers are fp32.
   at::Tensor Embed(const at::Tensor& tokens, const at::Tensor& positions) const;
   // Some columns of q, k and v as heads [rows, …, head_size], q or k normed and rotated.
   at::Tensor Heads(const at::Tensor& qkv, int64_t first, int64_t size) const;

@@ -148,8 +148,9 @@ class Block {
 // cycles, so one at a time leaves a card idle. tests/torch/kernels/sass_test.cc counts them.
 inline constexpr uint32_t kInFlight = 4;
 
-// In a phase, behind loads and before what needs them, where all threads of a warp come by: the
-// compiler, which would rather have fewer registers than loads in flight, moves no load behind it.
+// In a phase, behind loads and before what needs them: the compiler, which would rather have fewer
+// registers than loads in flight, moves no load behind it. All threads of a warp come by, so no
+// return or condition of some of them is before it: a card may wait for them forever.
 TANDEM_HOST_DEVICE_INLINE void AskTogether() {
 #ifdef __CUDACC_RTC__
   __syncwarp();

@@ -28,7 +28,7 @@ struct WeightsOfKeys {
   TANDEM_HOST_DEVICE double operator()(uint32_t i) const { return Load(i); }
 };
 
-// The weights, as ExpAll adds them up: lanes of two, four sums.
+// The weights, as ExpAll adds them up: eight sums.
 template <typename Traits>
 TANDEM_HOST_DEVICE double SumOfExponentials(const Block& block, JudgeShared<Traits>& shared,
                                             const Row& row) {

@@ -39,8 +39,8 @@ TANDEM_HOST_DEVICE void RunRace(const Block& block, JudgeShared<Traits>& shared,
   const bool listed = row.state->listed != 0;
   const double* weights = row.weights + columns.begin;
   // Calls visit(number, p, place) for the thread's entries; the two tokens of a pair share a block
-  // of Philox.
-  const auto each = [&](int t, auto visit) {
+  // of Philox. `together`: all threads of a warp come by.
+  const auto each = [&](int t, bool together, auto visit) {
     if (listed) {
       TANDEM_NO_UNROLL
       for (uint32_t i = t; i < columns.size; i += Traits::kThreads) {
@@ -49,22 +49,31 @@ TANDEM_HOST_DEVICE void RunRace(const Block& block, JudgeShared<Traits>& shared,
       }
       return;
     }
+    const auto visit_pair = [&](double p0, double p1, uint32_t pair) {
+      NoisePair noise =
+          TokenNoise(racer.seed, racer.sample_index, racer.position, columns.begin / 2 + pair);
+      if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
+      const uint32_t i = 2 * pair;
+      if (p0 > 0) visit(noise.even, p0, columns.begin + i);
+      if (i + 1 < columns.size && p1 > 0) visit(noise.odd, p1, columns.begin + i + 1);
+    };
     // The last pair may have one token; what lies behind it does not count.
-    ForEachQuad<Traits::kThreads>(
-        t, weights, (columns.size + 1) / 2, [&](const Quad& two, uint32_t pair) {
-          NoisePair noise =
-              TokenNoise(racer.seed, racer.sample_index, racer.position, columns.begin / 2 + pair);
-          if (Traits::kFault == JudgeFault::kNoiseOfOtherToken) noise = {noise.odd, noise.even};
-          const uint32_t i = 2 * pair;
-          const double p0 = NumberOf<double>(two, 0), p1 = NumberOf<double>(two, 1);
-          if (p0 > 0) visit(noise.even, p0, columns.begin + i);
-          if (i + 1 < columns.size && p1 > 0) visit(noise.odd, p1, columns.begin + i + 1);
-        });
+    const uint32_t pairs = (columns.size + 1) / 2;
+    if (together) {
+      ForEachQuad<Traits::kThreads>(t, weights, pairs, [&](const Quad& two, uint32_t pair) {
+        visit_pair(NumberOf<double>(two, 0), NumberOf<double>(two, 1), pair);
+      });
+      return;
+    }
+    TANDEM_NO_UNROLL
+    for (uint32_t pair = t; pair < pairs; pair += Traits::kThreads) {
+      visit_pair(weights[2 * pair], weights[2 * pair + 1], pair);
+    }
   };
   const double behind = 1 + 2 * Traits::kNearTie;
   block.Threads([&](int t) {
     Placed best = {infinity, kNoToken};
-    each(t, [&](double number, double p, uint32_t i) {
+    each(t, /*together=*/true, [&](double number, double p, uint32_t i) {
       if (number >= best.value * p * behind) return;  // -log(1 - u) >= u
       best = SmallerFirst()(best, {Racer::Time(number, p), i});
     });
@@ -76,8 +85,9 @@ TANDEM_HOST_DEVICE void RunRace(const Block& block, JudgeShared<Traits>& shared,
   const Placed best = block.Read(shared.best[0]);
   const double near = best.value * (1 + Traits::kNearTie);
   block.Threads([&](int t) {
+    // Hardly a thread goes on from here.
     if (base::BitsAs<double>(shared.words[t]) > near) return;
-    each(t, [&](double number, double p, uint32_t) {
+    each(t, /*together=*/false, [&](double number, double p, uint32_t) {
       if (number < near * p * behind && Racer::Time(number, p) <= near) {
         block.Add(shared.counter, 1);
       }

@@ -130,7 +130,6 @@ TANDEM_HOST_DEVICE_INLINE void LoadRun(const Values& values, uint32_t first, uin
       raw[k] = values.Load(i * kWays + way);
     }
   }
-  AskTogether();
 }
 
 // Adds `count` values, each at least 0, to the sums; their totals stay finite. With `target` (kWays
@@ -162,14 +161,16 @@ TANDEM_HOST_DEVICE void AddInOrder(const Block& block, OrderedSums<kThreads, kWa
         const int exponent = InUlps::Of(shared.sums[t % kWays]).exponent;
         Step step = {0, 0};
         const uint32_t way = t % kWays, first = chunk + static_cast<uint32_t>(t / kWays) * kRun;
-        if (size_of(way) > 0) {
-          typename Values::Raw raw[kRun];
+        typename Values::Raw raw[kRun];
+        // Fewer values than ways leave some of a warp's threads without any: `to` is then 0.
+        if (kWays == 1 || size_of(way) > 0) {
           LoadRun<kRun, kWays>(values, first, way, size_of(way), raw);
-          TANDEM_UNROLL
-          for (uint32_t k = 0; k < kRun; ++k) {
-            if (first + k < from || first + k >= to) continue;
-            step = Then(step, StepOf(values.of(raw[k]), exponent));
-          }
+        }
+        AskTogether();
+        TANDEM_UNROLL
+        for (uint32_t k = 0; k < kRun; ++k) {
+          if (first + k < from || first + k >= to) continue;
+          step = Then(step, StepOf(values.of(raw[k]), exponent));
         }
         shared.steps[0][t] = step;
       });

@@ -133,12 +133,12 @@ TEST(MakeDistributionTest, LargeVocabularyWithPadding) {
 TEST(MakeDistributionTest, FewLegalLogitsGiveTheBitsOfAWholeRow) {
   std::mt19937 generator(7);
   std::normal_distribution<float> normal(0, 3);
-  for (size_t size : {9u, 1003u}) {
+  for (size_t size : {9u, 1001u, 1002u, 1003u, 1004u, 1005u}) {
     for (size_t step : {2u, 3u, 7u}) {
       std::vector<float> few(size, -kInfinity), all(size, -1e30f);
       for (size_t id = step - 1; id < size; id += step) few[id] = all[id] = normal(generator);
       for (uint32_t top_k : {0u, 5u}) {
-        for (double top_p : {1.0, 0.9}) {
+        for (double top_p : {1.0, 1 - 0x1p-53, 0.9}) {
           for (double min_p : {0.0, 1e-9, 0.01}) {
             SamplingParameters parameters{0.7, top_k, top_p};
             parameters.min_p = min_p;

@@ -100,7 +100,7 @@ TEST_F(SassTest, JudgeHasFourWideLoadsInFlightOrEightNumbers) {
       {"tandem_judge_weights", {1, 0}},        //
       {"tandem_judge_sums", {0, 2}},           // of logits, and of weights
       {"tandem_judge_distribution", {5, 3}},   // top-k, top-p, min-p; the sums of what is left
-      {"tandem_judge_probabilities", {3, 0}},  // p, the race, times next to the best
+      {"tandem_judge_probabilities", {2, 0}},  // p, and the race
       {"tandem_judge_verdict", {6, 0}},        // the best, sums, the most likely tokens
   };
   const auto kernels = Kernels("torch/kernels/judge.cu", "tandem_judge");
