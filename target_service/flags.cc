@@ -75,6 +75,9 @@ absl::Status Flags::Validate() const {
     return flags::BadFlag("check-device", "true",
                           absl::StrCat("needs ", absl::StrJoin(checked, " or ")));
   }
+  if (mma_attention && torch::ParseDevice(device).device != torch::kCuda) {
+    return flags::BadFlag("mma-attention", "true", "needs --device=cuda");
+  }
   TANDEM_RETURN_IF_ERROR(server.Validate());
   return options.Validate();
 }

@@ -196,8 +196,20 @@ absl::StatusOr<Loading> Loading::Begin(const LoadOptions& options, const Library
     // Where there is no driver, LibTorch says all that is missing.
     if (auto facts = FactsOf(options.card); facts.ok()) loading.card_ = *std::move(facts);
   }
+  if (options.mma_attention && !loading.TakesMma()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--mma-attention is for bf16 and fp16, and for heads of a multiple of 8 numbers "
+        "up to ",
+        kernels::kMaxHeadSize, "; this model is computed in ", TypeName(loading.type_),
+        ", its heads have ", loading.files_.config.spec.head_size));
+  }
   TANDEM_RETURN_IF_ERROR(loading.CheckRoom().status());
   return loading;
+}
+
+bool Loading::TakesMma() const {
+  return HasSixteenBits(type_) &&
+         kernels::MmaTakes(static_cast<uint32_t>(files_.config.spec.head_size));
 }
 
 Loading::Loading(const LoadOptions& options, const Library& library, model::ModelFiles files)
@@ -244,9 +256,7 @@ std::vector<Path> Loading::Paths() const {
   const bool small_heads = files_.config.spec.head_size <= static_cast<int>(kernels::kMaxHeadSize);
   if (options_->device == kCuda && small_heads) {
     // Without graphs a pass takes as long as its launches do.
-    const bool mma = options_->mma_attention && HasSixteenBits(type_) &&
-                     kernels::MmaTakes(static_cast<uint32_t>(files_.config.spec.head_size));
-    if (mma) paths = {{Attention::kMma, true}, {Attention::kMma, false}};
+    if (options_->mma_attention) paths = {{Attention::kMma, true}, {Attention::kMma, false}};
     for (const bool graphs : {true, false}) paths.push_back({Attention::kSpans, graphs});
   }
   paths.push_back({Attention::kGather});
@@ -274,7 +284,7 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
             type_ == ComputeType::kInt8 && !others_ ? Dtype::kInt8ByRow : Dtype::kAuto, nullptr),
         decoder, model::ModelInfo());
   }
-  const CheckSize size = options_->device == kCuda ? CheckSizeOfCard(tile_) : CheckSize();
+  const CheckSize size = Size();
   std::vector<CheckResult> results = CheckModel(**device, *small.reference, Tolerance(type_), size);
   if (path.graphs) {
     TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
@@ -282,6 +292,10 @@ absl::StatusOr<std::vector<CheckResult>> Loading::Check(const Path& path) const 
     results.push_back({"eager", CheckSameBits(**device, *eager, size)});
   }
   return results;
+}
+
+CheckSize Loading::Size() const {
+  return options_->device == kCuda ? CheckSizeOfCard(tile_) : CheckSize();
 }
 
 bool Loading::HasLongPasses() const {
@@ -294,7 +308,13 @@ absl::Status Loading::CheckProducts(const Path& path) const {
   };
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> tiles, with(false));
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> whole, with(true));
-  return CheckWholeProducts(*whole, *tiles, tiles->step().info().tile);
+  TANDEM_RETURN_IF_ERROR(CheckWholeProducts(*whole, *tiles, tiles->step().info().tile));
+  if (!path.graphs) return absl::OkStatus();
+  // Long contexts are computed without their graph.
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
+                          MakeSmall({path.attention, /*graphs=*/false, /*whole_products=*/true},
+                                    options_->model.max_rows));
+  return CheckSameBits(*whole, *eager, Size());
 }
 
 Loading::Small& Loading::Checked() const {

@@ -63,6 +63,8 @@ class Loading {
   std::unique_ptr<TorchModel> ModelOf(const model::DecoderSpec& spec, const StepOptions& options,
                                       std::unique_ptr<Step> step, model::ModelInfo info) const;
   Small& Checked() const;
+  CheckSize Size() const;  // of the self-check
+  bool TakesMma() const;   // --mma-attention is for this model
   // With a small cache. It is loaded once, for all ways and tiles.
   absl::StatusOr<std::unique_ptr<TorchModel>> MakeSmall(const Path& path, int max_rows) const;
   absl::StatusOr<absl::Duration> TileCostOf() const;

@@ -35,7 +35,7 @@ constexpr int kWholePages = 20;  // another number than the self-check has
 // Spoils the logits of a pass.
 using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>& logits)>;
 
-// Of each way, by its name. make_step is a plain function, so there is one list, as of all below.
+// Of each way, by its name, and " whole" behind it with products of all rows. make_step is a plain function, so there is one list, as of all below.
 std::map<std::string, LogitsFault> faults;
 bool capture_fails = false;  // of any model
 bool kernels_load = true;
@@ -55,7 +55,8 @@ class FakeStep final : public Step {
       : context_(spec.context_length),
         decoder_(spec, model::DecoderWeights(spec, tensors, model::Dtype::kAuto, nullptr),
                  OptionsOf(options), {}),
-        fault_(faults[PathName({options.attention, options.graphs})]) {
+        fault_(faults[PathName({options.attention, options.graphs}) +
+                      (options.whole_products ? " whole" : "")]) {
     info_.device = "fake card";
     info_.tile = options.tile;
   }
@@ -265,6 +266,21 @@ TEST_F(LoadTest, PassesOfAThousandRowsAreChecked) {
   EXPECT_THAT(log_, HasSubstr("tiles: row "));
 }
 
+// Long contexts are computed without their graph, so its products are compared, too.
+TEST_F(LoadTest, WholeProductsOutsideOfGraphsAreChecked) {
+  for (const char* path : {"spans-graphs whole", "spans whole"}) {
+    faults.clear();
+    faults[path] = [](const PassRows&, std::vector<float>& logits) {
+      logits.back() = std::nextafter(logits.back(), 1e9f);
+    };
+    log_.clear();
+    const auto model = LoadIt();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT(SwitchedOff(**model), IsEmpty()) << path;
+    EXPECT_THAT(log_, HasSubstr("products_chosen device=cuda products=tiles differs=")) << path;
+  }
+}
+
 TEST_F(LoadTest, AProcessorsShortPassesStayInTiles) {
   device_ = kTorchCpu;
   ASSERT_TRUE(LoadIt(/*tile=*/32, ComputeType::kFloat32).ok());
@@ -320,15 +336,16 @@ TEST_F(LoadTest, TensorCoresAttendWhereSomebodyAsks) {
   EXPECT_EQ(way(), "spans-graphs");
   mma_attention_ = true;
   EXPECT_EQ(way(), "mma-graphs");
-  EXPECT_EQ(way(ComputeType::kFloat32), "spans-graphs");
   faults["mma-graphs"] = SwapsHalves;
   EXPECT_EQ(way(), "mma");
   faults["mma"] = SwapsHalves;
   EXPECT_EQ(way(), "spans-graphs");
   EXPECT_THAT(log_, HasSubstr("path=mma failed="));
-  variant_ = "gqa_odd";
   faults.clear();
-  EXPECT_EQ(way(), "spans-graphs");
+  EXPECT_THAT(LoadIt(64, ComputeType::kFloat32).status().message(),
+              HasSubstr("--mma-attention is for bf16 and fp16"));
+  variant_ = "gqa_odd";
+  EXPECT_THAT(LoadIt().status().message(), HasSubstr("its heads have 6"));
 }
 
 TEST_F(LoadTest, KernelsThatFailOrDoNotLoadAreSwitchedOff) {
