@@ -35,7 +35,8 @@ constexpr int kWholePages = 20;  // another number than the self-check has
 // Spoils the logits of a pass.
 using LogitsFault = std::function<void(const PassRows& pass, std::vector<float>& logits)>;
 
-// Of each way, by its name, and " whole" behind it with products of all rows. make_step is a plain function, so there is one list, as of all below.
+// Of each way, by its name, with " whole" behind it where products are of all rows. make_step is a
+// plain function, so there is one list, as of all below.
 std::map<std::string, LogitsFault> faults;
 bool capture_fails = false;  // of any model
 bool kernels_load = true;
