@@ -40,6 +40,14 @@ uint32_t Word2(uint32_t sample_index, Purpose purpose, uint8_t level) {
 // Odd multiples of 2^-53, so neither 0 nor 1: 52 bits, and a half.
 double Open(uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52; }
 
+void FillPairsPortable(const PairKey& key, uint32_t first, double* numbers) {
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    const Block block = Philox(key.seed, key.word0, first + i, key.word2, key.word3);
+    numbers[2 * i] = Open(block.low);
+    numbers[2 * i + 1] = Open(block.high);
+  }
+}
+
 constexpr uint32_t kWindow = 2 * kPairs;  // tokens
 // So many of a window are dearer one by one than all of it at once.
 constexpr size_t kFewOfWindow = 8;
@@ -53,6 +61,20 @@ size_t CountInWindow(absl::Span<const uint32_t> tokens, uint32_t first) {
 }
 
 }  // namespace
+
+const std::vector<FillPairs>& SupportedFillPairs() {
+  static const std::vector<FillPairs>* const ways = [] {
+    auto* found = new std::vector<FillPairs>();
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) found->push_back(&FillPairsAvx512);
+    if (__builtin_cpu_supports("avx2")) found->push_back(&FillPairsAvx2);
+#endif
+    found->push_back(&FillPairsPortable);
+    return found;
+  }();
+  return *ways;
+}
 
 double Uniform(const RoundKey& key, uint32_t position, Purpose purpose, uint8_t level) {
   Block block = Philox(key.seed, position, key.committed, Word2(key.sample_index, purpose, level),
@@ -85,11 +107,8 @@ void TokenUniforms(uint64_t seed, uint32_t sample_index, uint32_t position,
       i += count - 1;
       continue;
     }
-    Block block = Philox(seed, position, token / 2, word2, kTokenLayout);
+    const Block block = Philox(seed, position, token / 2, word2, kTokenLayout);
     numbers[i] = Open(token % 2 == 0 ? block.low : block.high);
-    if (token % 2 == 0 && i + 1 < tokens.size() && tokens[i + 1] == token + 1) {
-      numbers[++i] = Open(block.high);
-    }
   }
 }
 

@@ -4,10 +4,8 @@
 #include <emmintrin.h>
 #endif
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "common/base/check.h"
 #include "common/sampling/exp_groups.h"
