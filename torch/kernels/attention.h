@@ -239,6 +239,27 @@ TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_
   return {low, rows};
 }
 
+// Of the rows and heads that share a partial's keys, `heads` from `from` on.
+struct SomeHeads {
+  uint32_t number, first_row, kv_head, from, heads;
+};
+
+// Where their queries and partial results lie.
+template <typename Shared>
+TANDEM_HOST_DEVICE void PlaceHeads(const Block& block, Shared& shared, const AttentionArguments& a,
+                                   const SomeHeads& some) {
+  const uint32_t group = a.heads / a.layer.kv_heads;
+  block.Threads([&](int t) {
+    if (t >= static_cast<int>(some.heads)) return;
+    const uint32_t row = some.first_row + (some.from + t) / group;
+    const uint32_t head = some.kv_head * group + (some.from + t) % group;
+    const uint32_t slot =
+        a.rows[row].first_partial - a.rows[a.first_row].first_partial + some.number;
+    shared.query_at[t] = (uint64_t{row - a.first_row} * a.heads + head) * a.layer.head_size;
+    shared.place[t] = uint64_t{slot} * a.heads + head;
+  });
+}
+
 // Partial `number` of its row, and of the rows that go with it, for the query heads of one
 // key/value head: `all` heads, row by row, some at a time. Of its positions `skipped` to count - 1
 // count.
@@ -249,20 +270,13 @@ TANDEM_HOST_DEVICE void AttendHeads(const Block& block, AttentionShared<Traits>&
                                     uint32_t skipped, uint32_t count) {
   using Word = typename Element::Word;
   constexpr uint32_t kThreads = Traits::kThreads;
-  const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
+  const uint32_t size = a.layer.head_size;
   const auto* pool = static_cast<const Word*>(a.pool);
   const bool wide = IsWide<Element>(a);
   for (uint32_t from = 0; from < all; from += kPairs) {
     const uint32_t heads = all - from < kPairs ? all - from : kPairs;
     const uint32_t pairs = Unrolled<kPairs>(heads);
-    block.Threads([&](int t) {
-      if (t >= static_cast<int>(heads)) return;
-      const uint32_t row = first_row + (from + t) / group;
-      const uint32_t head = kv_head * group + (from + t) % group;
-      const uint32_t slot = a.rows[row].first_partial - a.rows[a.first_row].first_partial + number;
-      shared.query_at[t] = (uint64_t{row - a.first_row} * a.heads + head) * size;
-      shared.place[t] = uint64_t{slot} * a.heads + head;
-    });
+    PlaceHeads(block, shared, a, {number, first_row, kv_head, from, heads});
     // Heads that are not there have queries of 0, and nobody reads what comes of them.
     block.Threads([&](int t) {
       for (uint32_t i = t; i < pairs * size; i += kThreads) {

@@ -268,19 +268,12 @@ TANDEM_HOST_DEVICE void AttendAll(const Block& block, MmaShared<Traits>& shared,
                                   const AttentionArguments& a, uint32_t number, uint32_t first_row,
                                   uint32_t all, uint32_t kv_head, uint32_t skipped,
                                   uint32_t count) {
-  const uint32_t size = a.layer.head_size, group = a.heads / a.layer.kv_heads;
+  const uint32_t size = a.layer.head_size;
   const uint32_t whole = (size + 2 * kMmaStep - 1) / (2 * kMmaStep) * (2 * kMmaStep);
   TANDEM_NO_UNROLL
   for (uint32_t from = 0; from < all; from += kMmaRows) {
     const uint32_t heads = all - from < kMmaRows ? all - from : kMmaRows;
-    block.Threads([&](int t) {
-      if (t >= static_cast<int>(heads)) return;
-      const uint32_t row = first_row + (from + t) / group;
-      const uint32_t head = kv_head * group + (from + t) % group;
-      const uint32_t slot = a.rows[row].first_partial - a.rows[a.first_row].first_partial + number;
-      shared.query_at[t] = (uint64_t{row - a.first_row} * a.heads + head) * size;
-      shared.place[t] = uint64_t{slot} * a.heads + head;
-    });
+    PlaceHeads(block, shared, a, {number, first_row, kv_head, from, heads});
     block.Threads([&](int t) {
       for (uint32_t i = t; i < kMmaRows * whole; i += Traits::kThreads) {
         const uint32_t row = i / whole, d = i % whole;

@@ -257,13 +257,34 @@ void AddTogether(const std::vector<float>& largest, const std::vector<float>& su
   }
 }
 
+// The positions that a head of a row sees: from `begin` to below `end`.
+struct Seen {
+  Seen(const Pass& of, size_t number)
+      : pass(of),
+        row(of.rows[number / of.heads]),
+        kv_head(static_cast<uint32_t>(number % of.heads / (of.heads / of.kv_heads))),
+        begin(of.window == 0 || of.window > row.position ? 0 : row.position + 1 - of.window),
+        end(row.position + 1) {}
+  // Where its key lies in the pool.
+  auto KeyAt(uint32_t position) const {
+    const uint32_t cell =
+        position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
+    const uint32_t page = pass.pages[row.first_page + cell / kPageCells];
+    return pass.layer.KeyOf(page, cell, kv_head);
+  }
+
+  const Pass& pass;
+  const CacheRow& row;
+  const uint32_t kv_head, begin, end;
+};
+
 // The order of every sum, as simply as it can be written: kernels that read memory in another way
 // keep these bits.
 template <typename Element>
 std::vector<float> Plainly(const Pass& pass) {
   std::vector<typename Element::Word> pool(pass.pool.size());
   for (size_t i = 0; i < pool.size(); ++i) pool[i] = Element::Store(pass.pool[i]);
-  const uint32_t size = pass.head_size, group = pass.heads / pass.kv_heads;
+  const uint32_t size = pass.head_size;
   const auto halved = [](std::vector<float> values, auto combine) {
     for (size_t half = values.size() / 2; half > 0; half /= 2) {
       for (size_t i = 0; i < half; ++i) values[i] = combine(values[i], values[i + half]);
@@ -272,15 +293,9 @@ std::vector<float> Plainly(const Pass& pass) {
   };
   std::vector<float> out;
   for (size_t number = 0; number < pass.rows.size() * pass.heads; ++number) {
-    const CacheRow& row = pass.rows[number / pass.heads];
-    const uint32_t head = number % pass.heads, visible = row.position + 1;
-    const uint32_t begin = pass.window == 0 || pass.window >= visible ? 0 : visible - pass.window;
-    const auto key = [&](uint32_t position) {
-      const uint32_t cell =
-          position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
-      const uint32_t page = pass.pages[row.first_page + cell / kPageCells];
-      return pool.data() + pass.layer.KeyOf(page, cell, head / group);
-    };
+    const Seen seen(pass, number);
+    const uint32_t begin = seen.begin, visible = seen.end;
+    const auto key = [&](uint32_t position) { return pool.data() + seen.KeyAt(position); };
     std::vector<float> largest, sums, values;
     for (uint32_t first = begin / kPartial * kPartial; first < visible; first += kPartial) {
       const uint32_t from = std::max(first, begin), to = std::min(first + kPartial, visible);
@@ -314,20 +329,14 @@ std::vector<float> Plainly(const Pass& pass) {
 // By whole numbers of 16-bit words, in the order of attention_mma.h.
 template <typename Element>
 std::vector<float> PlainlyOnTensorCores(const Pass& pass) {
-  const uint32_t size = pass.head_size, group = pass.heads / pass.kv_heads;
+  const uint32_t size = pass.head_size;
   const auto rounded = [](float value) { return Element::Load(Element::Store(value)); };
   const uint32_t stretches = (size + 63) / 64, chunks = stretches == 1 ? 8 : stretches == 2 ? 4 : 2;
   std::vector<float> out;
   for (size_t number = 0; number < pass.rows.size() * pass.heads; ++number) {
-    const CacheRow& row = pass.rows[number / pass.heads];
-    const uint32_t head = number % pass.heads, visible = row.position + 1;
-    const uint32_t begin = pass.window == 0 || pass.window >= visible ? 0 : visible - pass.window;
-    const auto key = [&](uint32_t position) {
-      const uint32_t cell =
-          position < row.straight ? position : pass.rest[row.first_rest + position - row.straight];
-      const uint32_t page = pass.pages[row.first_page + cell / kPageCells];
-      return pass.pool.data() + pass.layer.KeyOf(page, cell, head / group);
-    };
+    const Seen seen(pass, number);
+    const uint32_t begin = seen.begin, visible = seen.end;
+    const auto key = [&](uint32_t position) { return pass.pool.data() + seen.KeyAt(position); };
     std::vector<float> largest, sums, values;
     for (uint32_t first = begin / kPartial * kPartial; first < visible; first += kPartial) {
       const uint32_t from = std::max(first, begin), to = std::min(first + kPartial, visible);
