@@ -303,17 +303,15 @@ bool Loading::HasLongPasses() const {
 }
 
 absl::Status Loading::CheckProducts(const Path& path) const {
-  const auto with = [&](bool whole_products) {
-    return MakeSmall({path.attention, path.graphs, whole_products}, options_->model.max_rows);
+  const auto with = [&](bool graphs, bool whole_products) {
+    return MakeSmall({path.attention, graphs, whole_products}, options_->model.max_rows);
   };
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> tiles, with(false));
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> whole, with(true));
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> tiles, with(path.graphs, false));
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> whole, with(path.graphs, true));
   TANDEM_RETURN_IF_ERROR(CheckWholeProducts(*whole, *tiles, tiles->step().info().tile));
   if (!path.graphs) return absl::OkStatus();
   // Long contexts are computed without their graph.
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager,
-                          MakeSmall({path.attention, /*graphs=*/false, /*whole_products=*/true},
-                                    options_->model.max_rows));
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<TorchModel> eager, with(false, true));
   return CheckSameBits(*whole, *eager, Size());
 }
 

@@ -80,19 +80,16 @@ struct JudgeShared {
 
 // The columns of a row that one block has, where a row has several: those from y * kColumn on.
 template <typename Traits>
-inline constexpr uint32_t kColumn = Traits::kColumn;
-
-template <typename Traits>
 struct Columns {
   uint32_t begin, size;
 
   // Of `all` entries.
-  TANDEM_HOST_DEVICE Columns(uint32_t y, uint32_t all) : begin(y * kColumn<Traits>), size(0) {
-    static_assert(kColumn<Traits> % kMinColumn == 0);
-    if (begin < all) size = all - begin < kColumn<Traits> ? all - begin : kColumn<Traits>;
+  TANDEM_HOST_DEVICE Columns(uint32_t y, uint32_t all) : begin(y * Traits::kColumn), size(0) {
+    static_assert(Traits::kColumn % kMinColumn == 0);
+    if (begin < all) size = all - begin < Traits::kColumn ? all - begin : Traits::kColumn;
   }
   TANDEM_HOST_DEVICE static uint32_t Count(uint32_t all) {
-    const uint32_t count = (all + kColumn<Traits> - 1) / kColumn<Traits>;
+    const uint32_t count = (all + Traits::kColumn - 1) / Traits::kColumn;
     return Traits::kFault == JudgeFault::kLastPartUnseen && count > 1 ? count - 1 : count;
   }
 };

@@ -46,7 +46,7 @@ absl::Status LaunchJudge(const KernelModule& judge, JudgeArguments arguments, ui
     const auto launch = [&](const char* kernel, uint32_t columns) {
       return judge.Launch(kernel, {blocks, columns, kThreads}, arguments, stream);
     };
-    const uint32_t columns = BlocksOf(arguments.vocabulary_size, kColumn<JudgeTraits>);
+    const uint32_t columns = BlocksOf(arguments.vocabulary_size, JudgeTraits::kColumn);
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_prepare", 1));
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_largest", columns));
     TANDEM_RETURN_IF_ERROR(launch("tandem_judge_weights", columns));

@@ -34,7 +34,7 @@ void RunJudgeKernel(const std::string& name, uint32_t rows, const JudgeArguments
       for (uint32_t y = 0; y < blocks; ++y) kernel(Block(x, y, Traits::kThreads, order));
     }
   };
-  const uint32_t columns = (a.vocabulary_size + kColumn<Traits> - 1) / kColumn<Traits>;
+  const uint32_t columns = (a.vocabulary_size + Traits::kColumn - 1) / Traits::kColumn;
   if (name == "tandem_judge_prepare") {
     run(1, [&](const Block& block) { JudgePrepare<Traits>(block, a); });
   } else if (name == "tandem_judge_largest") {

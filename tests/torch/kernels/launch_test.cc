@@ -111,7 +111,7 @@ class LaunchTest : public ::testing::Test {
 TEST_F(LaunchTest, AJudgesKernelsRunInTheirOrderOverAllRows) {
   const auto judge = Load("judge.cu");
   JudgeArguments arguments;
-  arguments.vocabulary_size = kColumn<JudgeTraits> * 2 + 1;
+  arguments.vocabulary_size = JudgeTraits::kColumn * 2 + 1;
   argument_bytes = sizeof(arguments);
   int stream = 0;
   ASSERT_TRUE(LaunchJudge(*judge, arguments, 5, 3, &stream).ok());
