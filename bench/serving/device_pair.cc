@@ -2,7 +2,8 @@
 // tests/integration/fairness.h): what `tandem bench` shows against it is the scheduling, on any
 // machine.
 //
-//   build/release/bench/device_pair [MS] &   prints the orchestrator's address; ends with SIGTERM
+//   build/release/bench/device_pair [MS] &   prints the addresses of orchestrator, target and
+//                                            draft, a line each; ends with SIGTERM
 //   build/release/bin/tandem bench --prompts-file=bench/serving/letters.txt --orchestrator=ADDRESS
 //   …
 #include <signal.h>
@@ -24,7 +25,9 @@ int main(int argc, char** argv) {
   if (draft_ms <= 0) return 2;
   tandem::testing::InProcessCluster cluster(
       tandem::testing::DeviceLikePair(absl::Milliseconds(draft_ms)));
-  std::printf("127.0.0.1:%d\n", cluster.port());
+  for (int port : {cluster.port(), cluster.target_port(), cluster.draft_port()}) {
+    std::printf("127.0.0.1:%d\n", port);
+  }
   std::fflush(stdout);
   int signal_number = 0;
   sigwait(&signals, &signal_number);

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Instructions that an orchestrator takes for a round, of two builds beside each other.
+"""Processor time that an orchestrator takes for a round, of one build or of two beside each other.
 
-    bench/serving/orchestrator_cost.py OLD/bin NEW/bin [PAIRS] [REQUESTS AT ONCE] …
+    bench/serving/orchestrator_cost.py BUILD[,OTHER] [TURNS] [REQUESTS AT ONCE] …
 
-Each folder has tandem, tandem-orchestrator, tandem-target and tandem-draft of one build. Each run
-has services of its own, on the demo pair, and its orchestrator under valgrind's callgrind: it
-counts instructions in user space, of all threads, so a busy machine changes little. What is divided
-by is the orchestrator's own count of rounds. Time in the kernel is not seen; for that, measure
-processor time.
+A BUILD is a folder with bin/ and bench/. Target and draft are those of bench/device_pair: their
+passes take 8 and 0.8 ms and no processor. Each line has the rounds of some seconds with four draft
+tokens, by the orchestrator's own count, and microseconds per round in user space and in the kernel.
 """
 
 import os
@@ -20,8 +18,13 @@ import tempfile
 import time
 import urllib.request
 
-DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../demo")
-WINDOW = "10s"
+HERE = os.path.dirname(os.path.abspath(__file__))
+LETTERS = "abcdefghijkl"  # the vocabulary of device_pair
+TOKENIZER = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+  "normalizer": null, "post_processor": null,
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+  "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+  "model": {"type": "BPE", "merges": [], "vocab": {%s}}}"""
 
 
 def free_port():
@@ -31,89 +34,85 @@ def free_port():
 
 
 class Services:
-    """One build's three services; the orchestrator is under callgrind."""
+    """An orchestrator in front of the peers of its build."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, build):
+        self.build = build
         self.scratch = tempfile.TemporaryDirectory()
-        self.processes = []
 
     def __enter__(self):
-        target = self.start([], "tandem-target", f"--model={DEMO}/target")
-        draft = self.start([], "tandem-draft", f"--model={DEMO}/draft")
-        self.admin_port = free_port()
-        self.counts = os.path.join(self.scratch.name, "counts")
-        callgrind = ["valgrind", "--tool=callgrind", "--fair-sched=yes",
-                     f"--callgrind-out-file={self.counts}"]
-        self.port = self.start(
-            callgrind, "tandem-orchestrator", f"--target=127.0.0.1:{target}",
-            f"--draft=127.0.0.1:{draft}", f"--tokenizer={DEMO}/target",
-            f"--admin_listen=127.0.0.1:{self.admin_port}")
-        self.orchestrator = self.processes[-1]
-        return self
+        with open(os.path.join(self.scratch.name, "tokenizer.json"), "w") as file:
+            file.write(TOKENIZER % ", ".join(f'"{c}": {i}' for i, c in enumerate(LETTERS)))
+        self.peers = subprocess.Popen([os.path.join(self.build, "bench/device_pair")], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        _, target, draft = (self.peers.stdout.readline().strip() for _ in range(3))
+        self.admin_port, port_file = free_port(), os.path.join(self.scratch.name, "port")
+        self.orchestrator = subprocess.Popen(
+            [os.path.join(self.build, "bin/tandem-orchestrator"), f"--target={target}",
+             f"--draft={draft}", f"--tokenizer={self.scratch.name}",
+             f"--admin_listen=127.0.0.1:{self.admin_port}", "--listen=127.0.0.1:0",
+             f"--port_file={port_file}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            if os.path.exists(port_file) and (text := open(port_file).read().strip()):
+                self.port = text.rsplit(":", 1)[-1]
+                return self
+            time.sleep(0.05)
+        raise SystemExit(f"the orchestrator of {self.build} does not listen within 30 s")
 
     def __exit__(self, *unused):
-        for process in self.processes:
-            process.kill()
+        for process in (self.orchestrator, self.peers):
+            process.terminate()
             process.wait()
         self.scratch.cleanup()
 
-    def start(self, before, binary, *flags):
-        port_file = os.path.join(self.scratch.name, binary)
-        log = open(port_file + ".log", "w")
-        self.processes.append(subprocess.Popen(
-            [*before, os.path.join(self.folder, binary), "--listen=127.0.0.1:0",
-             f"--port_file={port_file}", *flags], stdout=log, stderr=log))
-        for _ in range(1200):
-            if os.path.exists(port_file) and open(port_file).read().strip():
-                return open(port_file).read().strip().rsplit(":", 1)[-1]
-            time.sleep(0.05)
-        raise SystemExit(f"{binary} does not start:\n{open(port_file + '.log').read()}")
-
     def rounds(self):
-        url = f"http://127.0.0.1:{self.admin_port}/metrics"
-        text = urllib.request.urlopen(url).read().decode()
-        return int(float(re.search(r"^tandem:rounds_total(?:{[^}]*})? (\S+)", text, re.M)[1]))
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics").read().decode()
+        counts = re.findall(r"^tandem:rounds_total(?:{[^}]*})? (\S+)", page, re.M)
+        return sum(float(count) for count in counts)
+
+    def microseconds(self):
+        """In user space and in the kernel, of all its threads so far."""
+        with open(f"/proc/{self.orchestrator.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return [int(ticks) * 1e6 / os.sysconf("SC_CLK_TCK") for ticks in fields[11:13]]
 
     def load(self, requests, window):
         subprocess.run(
-            [os.path.join(self.folder, "tandem"), "bench", "--json", "--modes=4", "--repeats=1",
+            [os.path.join(self.build, "bin/tandem"), "bench", "--json", "--modes=4", "--repeats=1",
              f"--orchestrator=127.0.0.1:{self.port}", f"--concurrency={requests}",
-             f"--window={window}", "--max-tokens=64"], check=True, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+             f"--window={window}", "--max-tokens=128", f"--prompts-file={HERE}/letters.txt"],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def control(self, what):
-        subprocess.run(["callgrind_control", what, str(self.orchestrator.pid)], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def instructions_a_round(self, requests):
+    def a_round(self, requests):
         self.load(requests, "1s")  # connects, and fills caches
-        self.control("-z")
-        rounds = self.rounds()
-        self.load(requests, WINDOW)
-        rounds = self.rounds() - rounds
-        self.control("-d")
-        counted = re.search(r"^(?:summary|totals): (\d+)", open(self.counts + ".1").read(), re.M)
-        return int(counted[1]) / rounds
+        rounds, before = self.rounds(), self.microseconds()
+        self.load(requests, "5s")
+        rounds, after = self.rounds() - rounds, self.microseconds()
+        return rounds, *((b - a) / rounds for a, b in zip(before, after))
 
 
 def main():
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    folders = sys.argv[1:3]
-    pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-    for requests in sys.argv[4:] or ["1", "16"]:
-        ratios = []
-        for pair in range(pairs):
-            counts = {}
-            for folder in folders if pair % 2 == 0 else folders[::-1]:
-                with Services(folder) as services:
-                    counts[folder] = services.instructions_a_round(requests)
-            ratios.append(counts[folders[1]] / counts[folders[0]])
-            print(f"{requests} at once: {counts[folders[0]]:.0f} and {counts[folders[1]]:.0f} "
-                  f"instructions a round, ratio {ratios[-1]:.3f}", flush=True)
-        print(f"{requests} at once, ratio: {min(ratios):.3f} / {statistics.median(ratios):.3f} / "
-              f"{max(ratios):.3f}", flush=True)
+    builds = sys.argv[1].split(",")
+    turns = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    for requests in sys.argv[3:] or ["1", "16", "64", "512"]:
+        totals = {build: [] for build in builds}
+        for turn in range(turns):
+            for build in builds if turn % 2 == 0 else builds[::-1]:
+                with Services(build) as services:
+                    rounds, user, kernel = services.a_round(requests)
+                totals[build].append(user + kernel)
+                print(f"{requests} at once, {build}: {rounds:.0f} rounds, "
+                      f"{user:.1f} + {kernel:.1f} µs per round", flush=True)
+        for build, total in totals.items():
+            print(f"{requests} at once, {build}: {min(total):.1f} / {statistics.median(total):.1f} "
+                  f"/ {max(total):.1f} µs per round", flush=True)
+        if len(builds) == 2:
+            ratios = [b / a for a, b in zip(*totals.values())]
+            print(f"{requests} at once, ratio: {min(ratios):.3f} / {statistics.median(ratios):.3f} "
+                  f"/ {max(ratios):.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,13 @@ void BenchMode::Apply(v1::GenerateRequest& request) const {
   if (draft_tokens.has_value()) {
     v1::SpeculationOptions& speculation = *request.mutable_speculation();
     speculation.set_fixed(*draft_tokens);
-    if (off()) {  // there is no draft, so nothing may be said of one
+    speculation.clear_length_policy();  // how the mode `auto` chooses
+    // There is no draft, so nothing may be said of one.
+    if (off()) {
       speculation.clear_draft_temperature();
       speculation.clear_draft_nodes();
       speculation.clear_draft_min_confidence();
+      speculation.clear_prepare();
     }
   } else {
     request.mutable_speculation()->set_auto_(true);

@@ -346,12 +346,19 @@ TEST(LoadOptionsTest, FlagsThatDoNotGoTogether) {
 // An orchestrator refuses a request that has no draft and says how it drafts.
 TEST(BenchMode, WithoutADraftNothingIsSaidOfOne) {
   v1::GenerateRequest request;
-  request.mutable_speculation()->set_draft_temperature(1);
-  request.mutable_speculation()->set_draft_nodes(8);
-  request.mutable_speculation()->set_draft_min_confidence(0.5);
-  v1::GenerateRequest drafted = request;
+  v1::SpeculationOptions& speculation = *request.mutable_speculation();
+  speculation.set_draft_temperature(1);
+  speculation.set_draft_nodes(8);
+  speculation.set_draft_min_confidence(0.5);
+  speculation.set_prepare(4);
+  speculation.set_length_policy(v1::LENGTH_POLICY_HEURISTIC);
+  v1::GenerateRequest automatic = request, drafted = request;
+  BenchMode{}.Apply(automatic);
+  EXPECT_EQ(automatic.speculation().length_policy(), v1::LENGTH_POLICY_HEURISTIC);
   BenchMode{4}.Apply(drafted);
+  EXPECT_EQ(drafted.speculation().length_policy(), v1::LENGTH_POLICY_UNSPECIFIED);
   EXPECT_EQ(drafted.speculation().draft_nodes(), 8u);
+  EXPECT_EQ(drafted.speculation().prepare(), 4u);
   EXPECT_EQ(drafted.speculation().fixed(), 4u);
   BenchMode{0}.Apply(request);
   v1::GenerateRequest plain;
