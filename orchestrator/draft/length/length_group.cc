@@ -74,13 +74,18 @@ double LengthGroup::CorrectionOf(uint32_t shape) const {
   return log / weight;
 }
 
+// Where no round was plain yet, both count as the draft's.
+double LengthGroup::DraftNetwork() const {
+  return std::max(0.0, both_networks_ - std::max(0.0, target_network_));
+}
+
 RoundParts LengthGroup::PartsOf(const LengthInputs& inputs, const ByShape& drafted) const {
   RoundParts parts{.decoding = inputs.decoding, .drafted = drafted};
   const bool has_drafted = draft_.weight > 0;
   parts.draft_token =
       has_drafted ? draft_.PerToken() : kFirstDraftToken * PassSeconds(inputs, /*rows=*/1);
   parts.draft_fixed = has_drafted ? draft_.Fixed() : 0;
-  parts.draft_network = std::max(0.0, draft_network_);
+  parts.draft_network = DraftNetwork();
   parts.target_network = std::max(0.0, target_network_);
   return parts;
 }
@@ -231,7 +236,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   // A block that was late goes on with what was prepared of it, and takes less time.
   const bool drafted_anew = asked && round.prepared != PreparedUse::kLate;
   preparing_.Observe(round, acceptance_.alpha(), draft_.weight > 0 ? draft_.PerToken() : 0,
-                     std::max(0.0, draft_network_));
+                     DraftNetwork());
   if (round.asked_tokens == 0) {
     Average(aside, kWeight, target_network_);
   } else {
@@ -247,9 +252,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
       } else if (round.prepared == PreparedUse::kLate) {
         draft_.Add(round.length(), round.length() * preparing_.DraftToken(round));
       }
-      if (asked) {
-        Average(std::max(0.0, aside - std::max(0.0, target_network_)), kWeight, draft_network_);
-      }
+      if (asked) Average(aside, kWeight, both_networks_);
     }
   }
   Average(absl::ToDoubleSeconds(round.stages.device), kWeight, pass_);

@@ -103,6 +103,7 @@ class LengthGroup {
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
   double CorrectionOf(uint32_t shape) const TANDEM_REQUIRES(mutex_);
   double PassSeconds(const LengthInputs& inputs, double rows) const TANDEM_REQUIRES(mutex_);
+  double DraftNetwork() const TANDEM_REQUIRES(mutex_);
   void ProbeIfDue(const ByShape& rates) TANDEM_REQUIRES(mutex_);
 
   const bool ends_by_confidence_;
@@ -110,8 +111,8 @@ class LengthGroup {
   AcceptanceEstimate acceptance_ TANDEM_GUARDED_BY(mutex_);
   Line draft_ TANDEM_GUARDED_BY(mutex_);
   // Moving averages, in seconds; negative: unknown.
-  double draft_network_ TANDEM_GUARDED_BY(mutex_) = -1;
-  double target_network_ TANDEM_GUARDED_BY(mutex_) = -1;
+  double both_networks_ TANDEM_GUARDED_BY(mutex_) = -1;   // of rounds that asked the draft
+  double target_network_ TANDEM_GUARDED_BY(mutex_) = -1;  // of plain rounds
   double pass_ TANDEM_GUARDED_BY(mutex_) = -1, pass_rows_ TANDEM_GUARDED_BY(mutex_) = -1;
   uint32_t max_nodes_ TANDEM_GUARDED_BY(mutex_) = 0;  // LengthInputs
   bool draft_ends_by_confidence_ TANDEM_GUARDED_BY(mutex_) = false;

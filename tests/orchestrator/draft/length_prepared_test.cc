@@ -165,6 +165,24 @@ TEST(LengthPrepared, KnowsThatAFarTargetGoesOnByItself) {
   }
 }
 
+// Until a round was plain, the way to the target counts as the draft's, and after it only once.
+TEST(LengthPrepared, TellsTheWayToTheTargetFromTheWayToTheDraft) {
+  for (const double alpha : {0.55, 0.65, 0.75}) {
+    for (const uint32_t outcomes : {0u, 16u}) {
+      SCOPED_TRACE(testing::Message() << alpha << ", " << outcomes);
+      const Setting setting{.target = 25e-3,
+                            .draft = 1e-3,
+                            .network = 40e-3,
+                            .target_network = 40e-3,
+                            .alpha = alpha,
+                            .max_outcomes = outcomes};
+      Rounds rounds(setting);
+      rounds.Speed(200);
+      EXPECT_GT(rounds.Speed(500), 0.9 * Best(setting, outcomes > 0));
+    }
+  }
+}
+
 TEST(LengthPrepared, PreparesNothingWhereThatDoesNotPay) {
   for (const Setting& setting :
        {Setting{.max_outcomes = 0}, Setting{.draft = 0.01e-3, .network = 0.01e-3},
