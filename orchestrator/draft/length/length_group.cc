@@ -233,7 +233,7 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   concurrency::MutexLock lock(mutex_);
   const double aside = absl::ToDoubleSeconds(round.stages.network + round.stages.own);
   const bool asked = !WasPrepared(round.prepared);
-  // A block that was late goes on with what was prepared of it, and takes less time.
+  // A block that was late goes on with what was prepared of it, and may take less time.
   const bool drafted_anew = asked && round.prepared != PreparedUse::kLate;
   preparing_.Observe(round, acceptance_.alpha(), draft_.weight > 0 ? draft_.PerToken() : 0,
                      DraftNetwork());
@@ -250,7 +250,11 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
       if (!round.tree && drafted_anew) {
         draft_.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
       } else if (round.prepared == PreparedUse::kLate) {
-        draft_.Add(round.length(), round.length() * preparing_.DraftToken(round));
+        // After the pass that was under way, at most the whole block.
+        const double left = absl::ToDoubleSeconds(round.stages.draft - round.draft_queue);
+        if (draft_.weight == 0 || left >= round.length() * draft_.PerToken()) {
+          draft_.Add(round.length(), left);
+        }
       }
       if (asked) Average(aside, kWeight, both_networks_);
     }

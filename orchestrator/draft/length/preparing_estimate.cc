@@ -12,12 +12,6 @@ double PreparingEstimate::Hits(double alpha, uint32_t draft_tokens, uint32_t out
   return std::min(closed * hits_ / expected_, 1.0);
 }
 
-// The draft worked on it from the Step on, and came to its end after it was asked.
-double PreparingEstimate::DraftToken(const RoundRecord& round) const {
-  const double took = absl::ToDoubleSeconds(round.verified_in + round.stages.draft);
-  return took / (1 + round.prepared_tokens * (1 + row_ * (round.prepared_outcomes - 1.0)));
-}
-
 void PreparingEstimate::Observe(const RoundRecord& round, double alpha, double draft_token,
                                 double round_trip) {
   const uint32_t tokens = round.prepared_tokens, outcomes = round.prepared_outcomes;

@@ -22,8 +22,6 @@ class PreparingEstimate {
   // draft, in seconds. `alpha`: as it is estimated.
   void Observe(const RoundRecord& round, double alpha, double draft_token, double round_trip);
 
-  // What a draft token takes, in seconds, by a round whose prepared block was late.
-  double DraftToken(const RoundRecord& round) const;
   // The chance that a verdict finds its block, for blocks of `draft_tokens` (at least 1).
   double Hits(double alpha, uint32_t draft_tokens, uint32_t outcomes) const;
   double row() const { return row_; }  // theory::Preparing::row
