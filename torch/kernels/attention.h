@@ -34,19 +34,23 @@ enum class AttentionFault {
   // Of attention_mma.h.
   kStaleValues,  // values that a row does not see are multiplied by its weight for them, 0
   kQueriesUnscaled,
-  kHalvesSwapped,  // the products of a step are others of a key than of a query
-  kChunkLost,      // the last positions of a partial do not count
+  kHalvesSwapped,     // the products of a step are others of a key than of a query
+  kChunkLost,         // the last positions of a partial do not count
+  kQueriesOfOneTile,  // all tiles have those of the first one
+  kTilesSwapped,      // a tile's weights are taken for its neighbour's
+  kStagedEarly,       // sums are written over weights that other warps still read
+  kWeightsLost,       // sums are written over weights of tiles that have their turn later
 };
 
 inline constexpr uint32_t kPartial = 256;
 
 // kThreads: of a block, a power of two of whole warps. kGroup: query heads, of one row or of
 // several, that read a key at a time; kPairs: the same where there are more than kGroup. Multiples
-// of 4. kRowsTogether: rows of one sequence that see a whole partial in the cells of its positions
+// of 4. RowsTogether: rows of one sequence that see a whole partial in the cells of its positions
 // read the same keys and values, so one block computes them together: those of one stretch of so
-// many rows of a pass.
+// many rows of a pass, where `group` query heads of a row read a key.
 struct AttentionTraits {
-  static constexpr uint32_t kRowsTogether = 8;
+  static constexpr uint32_t RowsTogether(uint32_t /*group*/) { return 8; }
   static constexpr int kThreads = 256;
   static constexpr int kGroup = 4;
   static constexpr int kPairs = 8;
@@ -218,8 +222,9 @@ template <typename Traits>
 TANDEM_HOST_DEVICE RowsOfBlock RowsTogether(const AttentionArguments& a, uint32_t number,
                                             uint32_t first) {
   if (!SeesAll<Traits>(a, a.rows[number], first)) return {number, 1};
-  const uint32_t page = a.rows[number].first_page, most = Traits::kRowsTogether,
-                 stretch = number / most * most;
+  const uint32_t page = a.rows[number].first_page;
+  const uint32_t most = Traits::RowsTogether(a.heads / a.layer.kv_heads);
+  const uint32_t stretch = number / most * most;
   const uint32_t begin = stretch < a.first_row ? a.first_row : stretch;
   const uint32_t last = a.first_row + a.row_count;
   const uint32_t end = stretch + most < last ? stretch + most : last;

@@ -7,7 +7,8 @@
 //     MultiplyAdd<Element>(a, b, sums);      all threads together
 //   });
 //
-// A phase of warps is one of threads (block.h), in which threads of a warp work together.
+// A phase of warps is one of threads (block.h), in which threads of a warp work together. What a
+// warp leaves to its next phase is its part of an OfWarps.
 //
 // A sum is a chain of steps of 16 products. Within a step the order is the hardware's, the same for
 // all rows: row i of the sums comes of row i of `a` alone. The host adds up a step's products in
@@ -32,6 +33,15 @@ class Lanes {
  private:
   T own_;
 };
+
+template <typename T, uint32_t kWarps>
+class OfWarps {
+ public:
+  TANDEM_HOST_DEVICE_INLINE T& operator[](uint32_t) { return own_; }
+
+ private:
+  T own_;
+};
 #else
 template <typename T>
 class Lanes {
@@ -40,6 +50,15 @@ class Lanes {
 
  private:
   T all_[kWarp] = {};
+};
+
+template <typename T, uint32_t kWarps>
+class OfWarps {
+ public:
+  T& operator[](uint32_t warp) { return all_[warp]; }
+
+ private:
+  T all_[kWarps] = {};
 };
 #endif
 

@@ -26,8 +26,8 @@ class PassKernels {
   virtual absl::Status Attend(ElementType type, const AttentionArguments& arguments,
                               void* stream) = 0;
 
-  // The same on tensor cores (attention_mma.h): `type` has 16 bits, MmaTakes(head_size), and keys
-  // and values begin at multiples of 16 bytes.
+  // The same on tensor cores (attention_mma.h): `type` has 16 bits, MmaTakes(head_size), and
+  // queries, keys and values begin at multiples of 16 bytes.
   virtual absl::Status AttendByMma(ElementType type, const AttentionArguments& arguments,
                                    void* stream) = 0;
 

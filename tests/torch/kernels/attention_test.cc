@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -25,25 +26,31 @@ namespace cpu = model::cpu;
 // kThreads below the number of cells, so that loops take turns.
 struct TestTraits {
   static constexpr int kThreads = 64;
-  static constexpr uint32_t kRowsTogether = 8;
+  static constexpr uint32_t RowsTogether(uint32_t /*group*/) { return 8; }
   static constexpr int kGroup = 4;
   static constexpr int kPairs = 8;
   static inline AttentionFault kFault = AttentionFault::kNone;
 };
 
-struct OnTensorCores {
-  static constexpr int kThreads = 256;
-  static constexpr uint32_t kRowsTogether = 16;
+struct OnTensorCores : MmaAttentionTraits {
   static inline AttentionFault kFault = AttentionFault::kNone;
+};
+
+// As many rows together as fill `kQueries` of a block's queries.
+template <uint32_t kQueries>
+struct InTilesOf : MmaAttentionTraits {
+  static constexpr uint32_t RowsTogether(uint32_t group) {
+    return group < kQueries ? kQueries / group : 1;
+  }
 };
 
 template <typename Traits>
 struct SharedOf {
   using Type = AttentionShared<Traits>;
 };
-template <>
-struct SharedOf<OnTensorCores> {
-  using Type = MmaShared<OnTensorCores>;
+template <std::derived_from<MmaAttentionTraits> Traits>
+struct SharedOf<Traits> {
+  using Type = MmaShared<Traits>;
 };
 
 constexpr uint32_t kPoolPages = 8;
@@ -149,6 +156,15 @@ class Maker {
     Pass pass = NewPass(1 + Below(2), 1 + Below(5), unit * (1 + Below(40 / unit)));
     for (const Sequence& sequence : Sequences()) AddRows(pass, sequence);
     if (Below(3) == 0) pass.window = 1 + Below(400);
+    return pass;
+  }
+
+  // Rows behind 300 tokens or more: together they read the first partial.
+  Pass WidePass(uint32_t group, uint32_t head_size, uint32_t rows) {
+    Pass pass = NewPass(1, group, head_size);
+    pass.pages = Sequences()[0].pages;
+    const uint32_t held = 300 + Below(100);
+    for (uint32_t i = held; i < held + rows; ++i) AddRow(pass, {0, i, i, i + 1, 0});
     return pass;
   }
 
@@ -468,6 +484,8 @@ TEST(AttentionKernels, RowsOfASequenceReadWholePartialsOnce) {
   AttentionArguments a;
   a.rows = pass.rows.data();
   a.row_count = 6;
+  a.heads = pass.heads;
+  a.layer = pass.layer;
   for (uint32_t partial = 0; partial < 3; ++partial) {
     std::vector<uint32_t> counts;
     for (uint32_t row = 0; row < 6; ++row) {
@@ -559,24 +577,34 @@ void SpoilTheUnseen(Pass& pass) {
 
 // Empty, or what is wrong: with the values, or with the bits of a row beside others.
 template <typename Element>
-std::string CheckTiles(uint64_t seed, int passes) {
-  Maker maker(seed);
-  for (int i = 0; i < passes; ++i) {
-    Pass pass = maker.RandomPass(/*unit=*/8);
-    const std::vector<float> on_cpu = OnCpu(pass);
-    SpoilTheUnseen(pass);
-    const std::vector<float> out = Attend<Element, OnTensorCores>(pass, kOrders[i % 3]);
-    const double difference = LargestDifference(out, on_cpu);
-    if (!(difference < 0.05)) return absl::StrCat("differs from the CPU by ", difference);
-    if (out != PlainlyOnTensorCores<Element>(pass)) return "sums have another order";
-    for (size_t row = 0; row < pass.rows.size(); row += 2) {
-      const std::vector<float> alone =
-          Attend<Element, OnTensorCores>(Alone(pass, row), kOrders[(i + row) % 3]);
-      if (std::memcmp(alone.data(), &out[row * pass.query_size()], alone.size() * sizeof(float)) !=
-          0) {
-        return "a row alone has other bits";
-      }
+std::string CheckTilesOf(Pass pass, size_t turn) {
+  const std::vector<float> on_cpu = OnCpu(pass);
+  SpoilTheUnseen(pass);
+  const std::vector<float> out = Attend<Element, OnTensorCores>(pass, kOrders[turn % 3]);
+  const double difference = LargestDifference(out, on_cpu);
+  if (!(difference < 0.05)) return absl::StrCat("differs from the CPU by ", difference);
+  if (out != PlainlyOnTensorCores<Element>(pass)) return "sums have another order";
+  for (size_t row = 0; row < pass.rows.size(); row += 2) {
+    const std::vector<float> alone =
+        Attend<Element, OnTensorCores>(Alone(pass, row), kOrders[(turn + row) % 3]);
+    if (std::memcmp(alone.data(), &out[row * pass.query_size()], alone.size() * sizeof(float)) !=
+        0) {
+      return "a row alone has other bits";
     }
+  }
+  return "";
+}
+
+// Of passes of any kind, and of as many that fill a block's queries, or most of them.
+template <typename Element>
+std::string CheckTiles(uint64_t seed, size_t passes) {
+  Maker maker(seed);
+  for (size_t i = 0; i < 2 * passes; ++i) {
+    const bool wide = i % 2 == 1;
+    Pass pass = wide ? maker.WidePass(3 + maker.Below(4), 8 * (1 + maker.Below(5)), 28)
+                     : maker.RandomPass(/*unit=*/8);
+    std::string wrong = CheckTilesOf<Element>(std::move(pass), seed + i);
+    if (!wrong.empty()) return wrong;
   }
   return "";
 }
@@ -601,12 +629,31 @@ TEST(AttentionTiles, SumsHaveTheirOrderInHeadsOfAnySize) {
   }
 }
 
-// One of them has a NaN in each query.
+// As many queries together as fill four tiles, three, two and one. 71 are more than a block has.
+TEST(AttentionTiles, ARowHasTheSameBitsInTilesOfAnyNumber) {
+  Maker maker(9);
+  for (uint32_t group : {1u, 4u, 7u, 18u, 71u}) {
+    const Pass pass = maker.WidePass(group, group == 4 ? 128 : 24, group > 7 ? 6 : 36);
+    const auto of_64 = Attend<Bfloat16, InTilesOf<64>>(pass, kOrders[0]);
+    EXPECT_TRUE((of_64 == Attend<Bfloat16, InTilesOf<48>>(pass, kOrders[1]))) << group;
+    EXPECT_TRUE((of_64 == Attend<Bfloat16, InTilesOf<32>>(pass, kOrders[2]))) << group;
+    EXPECT_TRUE((of_64 == Attend<Bfloat16, InTilesOf<16>>(pass, kOrders[0]))) << group;
+    EXPECT_TRUE((of_64 == Attend<Bfloat16, InTilesOf<1>>(pass, kOrders[1]))) << group;
+    EXPECT_TRUE((of_64 == Attend<Bfloat16, OnTensorCores>(pass, kOrders[2]))) << group;
+  }
+}
+
+TEST(AttentionTiles, AsManyRowsAsFillABlockReadTogether) {
+  EXPECT_EQ(MmaAttentionTraits::RowsTogether(1), 16u);
+  EXPECT_EQ(MmaAttentionTraits::RowsTogether(4), 16u);
+  EXPECT_EQ(MmaAttentionTraits::RowsTogether(7), 9u);
+  EXPECT_EQ(MmaAttentionTraits::RowsTogether(64), 1u);
+  EXPECT_EQ(MmaAttentionTraits::RowsTogether(71), 1u);
+}
+
+// One of them has a NaN in each query. 15 rows of each launch read together, so four tiles do.
 TEST(AttentionTiles, NoQueryOfATileSeesAnother) {
-  Maker maker(8);
-  Pass pass = maker.NewPass(1, 2, 32);
-  pass.pages = maker.Sequences()[0].pages;
-  for (uint32_t i = 600; i < 605; ++i) maker.AddRow(pass, {0, i, i, i + 1, 0});
+  Pass pass = Maker(8).WidePass(4, 32, 30);
   std::vector<float> expected = Attend<Bfloat16, OnTensorCores>(pass, kOrders[0]);
   const auto broken = static_cast<ptrdiff_t>(2 * pass.query_size());
   std::fill_n(pass.queries.begin() + broken, pass.query_size(), NAN);
@@ -623,7 +670,9 @@ TEST(AttentionTiles, PlantedFaultsAreFound) {
                                AttentionFault::kPagesIgnored, AttentionFault::kSharesForgotten,
                                AttentionFault::kWindowIgnored, AttentionFault::kSequencesMixed,
                                AttentionFault::kStaleValues, AttentionFault::kQueriesUnscaled,
-                               AttentionFault::kHalvesSwapped, AttentionFault::kChunkLost}) {
+                               AttentionFault::kHalvesSwapped, AttentionFault::kChunkLost,
+                               AttentionFault::kQueriesOfOneTile, AttentionFault::kTilesSwapped,
+                               AttentionFault::kStagedEarly, AttentionFault::kWeightsLost}) {
     OnTensorCores::kFault = fault;
     bool found = false;  // not every pass has a window, or rows of two sequences side by side
     for (uint64_t seed = 1; seed <= 20 && !found; ++seed) {

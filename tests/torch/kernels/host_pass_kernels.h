@@ -58,14 +58,12 @@ class HostPassKernels final : public PassKernels {
   // kThreads below what a block has to do, so that loops take turns.
   struct Attention {
     static constexpr int kThreads = 32;
-    static constexpr uint32_t kRowsTogether = 8;
+    static constexpr uint32_t RowsTogether(uint32_t /*group*/) { return 8; }
     static constexpr int kGroup = 4;
     static constexpr int kPairs = 8;
     static constexpr AttentionFault kFault = kInAttention;
   };
-  struct Mma {
-    static constexpr int kThreads = MmaAttentionTraits::kThreads;
-    static constexpr uint32_t kRowsTogether = 16;
+  struct Mma : MmaAttentionTraits {
     static constexpr AttentionFault kFault = kInAttention;
   };
   struct NormRope {

@@ -116,6 +116,14 @@ int RegistersOfLoad(const std::string& name) {
   return absl::StrContains(name, ".64") ? 2 : 1;
 }
 
+bool IsWideLoad(const Line& line) {
+  return absl::StartsWith(line.name, "LDG") && RegistersOfLoad(line.name) == 4;
+}
+
+bool IsLocal(const Line& line) {
+  return absl::StartsWith(line.name, "LDL") || absl::StartsWith(line.name, "STL");
+}
+
 SassKernel ReadKernel(std::string name, absl::string_view text) {
   SassKernel kernel;
   kernel.name = std::move(name);
@@ -134,9 +142,9 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
     if (!line.label.empty() || absl::StartsWith(line.name, "BRA")) end_block();
     if (line.name.empty()) continue;
     ++kernel.instructions;
-    kernel.tensor_products += absl::StartsWith(line.name, "HMMA");
     block.products += absl::StartsWith(line.name, "FFMA");
-    if (absl::StartsWith(line.name, "LDL") || absl::StartsWith(line.name, "STL")) {
+    if (IsLocal(line)) {
+      ++kernel.all_spills;
       kernel.indexed +=
           !absl::StrContains(line.operands, "[R1]") && !absl::StrContains(line.operands, "[R1+0x");
     }
@@ -155,10 +163,14 @@ SassKernel ReadKernel(std::string name, absl::string_view text) {
   }
   end_block();
   for (const auto& [first, last] : wide) {
+    size_t products = 0, loads = 0;
     for (size_t i = first; i < last; ++i) {
-      kernel.spills +=
-          absl::StartsWith(lines[i].name, "LDL") || absl::StartsWith(lines[i].name, "STL");
+      kernel.spills += IsLocal(lines[i]);
+      products += absl::StartsWith(lines[i].name, "HMMA");
+      loads += IsWideLoad(lines[i]);
     }
+    size_t& most = kernel.tensor_products_per_wide_load;
+    most = std::max(most, products / loads);
   }
   return kernel;
 }

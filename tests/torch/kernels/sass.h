@@ -23,8 +23,10 @@ struct SassBlock {
 struct SassKernel {
   std::string name;
   size_t instructions = 0;
-  size_t tensor_products = 0;  // of tensor cores, in 16 bits
+  // Of tensor cores, in 16 bits, for each wide load: the most in an innermost loop around these.
+  size_t tensor_products_per_wide_load = 0;
   size_t spills = 0;  // reads and writes of local memory, in the innermost loops around wide loads
+  size_t all_spills = 0;  // anywhere
   // Of local memory, at a place that is not known when a kernel is compiled: an array that cannot
   // lie in registers.
   size_t indexed = 0;

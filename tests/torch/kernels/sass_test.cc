@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/torch/kernels/nvidia_tools.h"
-#include "torch/kernels/attention.h"
+#include "torch/kernels/attention_mma.h"
 #include "torch/kernels/kernel_sources.h"
 #include "torch/kernels/nvrtc_compiler.h"
 
@@ -30,19 +31,20 @@ class SassTest : public ::testing::Test {
     }
   }
 
-  static std::vector<SassKernel> Compiled(const KernelProgram& program) {
+  static std::vector<SassKernel> Compiled(const KernelProgram& program, int card = kHopper) {
     const auto compiler = NvrtcCompiler::Load(NvrtcPath());
     EXPECT_TRUE(compiler.ok()) << compiler.status();
-    const auto cubin = (*compiler)->Compile(program, kHopper);
+    const auto cubin = (*compiler)->Compile(program, card);
     EXPECT_TRUE(cubin.ok()) << cubin.status();
     return ReadSass(Disassembled(*cubin));
   }
   // Of the kernels of `unit` those whose names begin with `prefix`.
-  static std::vector<SassKernel> Kernels(const std::string& unit, const std::string& prefix) {
+  static std::vector<SassKernel> Kernels(const std::string& unit, const std::string& prefix,
+                                         int card = kHopper) {
     std::vector<SassKernel> some;
     for (const KernelProgram& program : KernelPrograms()) {
       if (program.source.name != unit) continue;
-      for (SassKernel& kernel : Compiled(program)) {
+      for (SassKernel& kernel : Compiled(program, card)) {
         if (kernel.name.rfind(prefix, 0) == 0) some.push_back(std::move(kernel));
       }
     }
@@ -67,14 +69,18 @@ TEST_F(SassTest, AttentionHasFourWideLoadsInFlightOfKeysAndOfValues) {
 }
 
 // Keys of 32 positions, and values of 16: four loads each before tensor cores take the first one.
+// Scores of four tiles, and then sums of two, just fit into registers, so on every kind of card.
 TEST_F(SassTest, AttentionOnTensorCoresHasFourWideLoadsInFlight) {
-  const auto kernels = Kernels("torch/kernels/attention_mma.cu", "tandem_attend_mma");
-  ASSERT_EQ(kernels.size(), 2u);
-  for (const SassKernel& kernel : kernels) {
-    EXPECT_GE(kernel.WideStretches(4), 2u) << kernel.name;
-    EXPECT_EQ(kernel.spills, 0u) << kernel.name;
-    // Two steps of four tiles of positions, and one of eight tiles of elements.
-    EXPECT_GE(kernel.tensor_products, 16u) << kernel.name;
+  for (int card : {80, 89, kHopper, 100}) {
+    const auto kernels = Kernels("torch/kernels/attention_mma.cu", "tandem_attend_mma", card);
+    ASSERT_EQ(kernels.size(), 2u);
+    for (const SassKernel& kernel : kernels) {
+      SCOPED_TRACE(absl::StrCat(kernel.name, " for sm_", card));
+      EXPECT_GE(kernel.WideStretches(4), 2u);
+      EXPECT_EQ(kernel.all_spills, 0u);
+      // 16 bytes of a key are two steps, for each tile of queries.
+      EXPECT_EQ(kernel.tensor_products_per_wide_load, 2 * kMmaTiles);
+    }
   }
 }
 
