@@ -300,27 +300,34 @@ class Checker {
 
   absl::Status Tiles() { return SameTiles(device_, device_, Vocabulary(), size_.tile, kShortPass); }
 
-  // The paths to the leaves have all nodes.
+  // The paths have all nodes. The last one is kept, and goes on: of its cells two go where one lay
+  // that goes elsewhere itself.
   absl::Status Trees() {
     const std::vector<int> parents = {-1, 0, 0, 2, -1, 4, 2, 6};
+    const std::vector<std::vector<int>> paths = {{0, 1}, {0, 2, 3}, {4, 5}, {0, 2, 6, 7}};
     const absl::Span<const uint32_t> text = absl::MakeConstSpan(texts_[0]).first(10);
     const absl::Span<const uint32_t> nodes = absl::MakeConstSpan(texts_[1]).first(parents.size());
+    const absl::Span<const uint32_t> next = absl::MakeConstSpan(texts_[2]).first(3);
     TANDEM_ASSIGN_OR_RETURN(const auto cache, device_.NewCache(kTextLength));
     TANDEM_RETURN_IF_ERROR(HoldBeginning(device_, *cache, text, text.size()));
     TANDEM_ASSIGN_OR_RETURN(const Rows rows, Computed(device_, {{cache.get(), nodes, 0, parents}}));
+    cache->Keep(paths.back());
+    TANDEM_ASSIGN_OR_RETURN(const Rows moved, Computed(device_, {{cache.get(), next, 0}}));
     Rows wanted(parents.size());
-    for (const int leaf : {1, 3, 5, 7}) {
-      std::vector<size_t> path;
-      for (int at = leaf; at >= 0; at = parents[static_cast<size_t>(at)]) {
-        path.insert(path.begin(), static_cast<size_t>(at));
-      }
+    Rows straight;
+    for (const std::vector<int>& path : paths) {
       std::vector<uint32_t> chain(text.begin(), text.end());
-      for (const size_t node : path) chain.push_back(nodes[node]);
+      for (const int node : path) chain.push_back(nodes[static_cast<size_t>(node)]);
+      if (path == paths.back()) chain.insert(chain.end(), next.begin(), next.end());
       cache->Truncate(static_cast<int>(text.size()));
-      TANDEM_ASSIGN_OR_RETURN(const Rows some, ReadOn(device_, *cache, chain, {path.size()}));
-      for (size_t i = 0; i < path.size(); ++i) wanted[path[i]] = some[i];
+      TANDEM_ASSIGN_OR_RETURN(straight,
+                              ReadOn(device_, *cache, chain, {chain.size() - text.size()}));
+      for (size_t i = 0; i < path.size(); ++i) wanted[static_cast<size_t>(path[i])] = straight[i];
     }
-    return SameBits(rows, wanted);
+    TANDEM_RETURN_IF_ERROR(SameBits(rows, wanted));
+    const absl::Status same = SameBits(moved, absl::MakeSpan(straight).last(next.size()));
+    if (same.ok()) return same;
+    return absl::DataLossError(absl::StrCat("behind a path that was kept ", same.message()));
   }
 
  private:

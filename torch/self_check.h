@@ -9,7 +9,8 @@
 //   long      rows near the end of a text of several pages: the decoder's, and the same bits in
 //             any cut
 //   tiles     rows of passes of each size (RowSizes), and in short passes: the same bits
-//   trees     a row of a tree, and the same row of its chain: the same bits
+//   trees     a row of a tree, and the same row of its chain: the same bits; and rows behind a path
+//             of which cells have moved
 //   capture   passes can be captured as graphs
 //   eager     a pass by its graph, and eagerly: the same bits
 //

@@ -80,9 +80,10 @@ class FakeStep final : public Step {
         tree = tree || row.visible != row.straight;
       }
       if (tree) parents[part] = before;
-      auto& cache = caches_[pass.pages[part][0]];
+      auto& [cache, base] = caches_[pass.pages[part][0]];
       if (cache == nullptr) cache = *decoder_.NewCache(context_);
       cache->Truncate(first);
+      base = first;
       parts.push_back({cache.get(), tokens[part], 0, parents[part]});
     }
     const absl::StatusOr<model::Logits> logits = decoder_.Forward(parts);
@@ -98,9 +99,26 @@ class FakeStep final : public Step {
     return {logits_.data(), static_cast<int64_t>(decoder_.info().vocabulary_size)};
   }
   absl::Status ReadLogits(float*) override { return absl::UnimplementedError("they are here"); }
-  absl::Status MoveCells(absl::Span<const CellMove>) override { return absl::OkStatus(); }
+  // Of one sequence, in its first page: the path that is kept of its last part.
+  absl::Status MoveCells(absl::Span<const CellMove> moves) override {
+    auto& [cache, base] = caches_.at(static_cast<uint32_t>(moves[0].to / kPageTokens));
+    std::vector<int> path;
+    while (static_cast<int>(path.size()) < moves[0].to % kPageTokens - base) {
+      path.push_back(static_cast<int>(path.size()));  // stays where it is
+    }
+    for (const CellMove& move : moves) {
+      path.push_back(static_cast<int>(move.from % kPageTokens) - base);
+    }
+    cache->Keep(path);
+    return absl::OkStatus();
+  }
 
  private:
+  struct Sequence {
+    std::unique_ptr<model::Cache> cache;
+    int base = 0;  // of its last part
+  };
+
   static model::DecoderOptions OptionsOf(const StepOptions& options) {
     model::DecoderOptions decoder;
     decoder.max_rows = options.max_rows;
@@ -118,7 +136,7 @@ class FakeStep final : public Step {
   model::Decoder decoder_;
   const LogitsFault fault_;
   StepInfo info_;
-  std::map<uint32_t, std::unique_ptr<model::Cache>> caches_;
+  std::map<uint32_t, Sequence> caches_;
   std::vector<float> logits_;
 };
 

@@ -5,17 +5,24 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/trees.h"
+#include "torch/self_check.h"
 
 namespace tandem::torch {
 namespace {
+
+using ::testing::StartsWith;
 
 constexpr int kVocabulary = 50;
 constexpr int kContext = 1024;
@@ -31,6 +38,9 @@ std::vector<float> LogitsOf(const std::vector<uint32_t>& seen) {
   }
   return logits;
 }
+
+using Cells = std::map<int64_t, int64_t>;  // tokens, by cell of the whole cache
+using WrongMoves = std::function<void(absl::Span<const CellMove> moves, Cells& cells)>;
 
 class SeeingStep final : public Step {
  public:
@@ -63,6 +73,10 @@ class SeeingStep final : public Step {
     if (!copy_failure.ok()) return copy_failure;
     ++copies;
     moved += moves.size();
+    if (wrong_moves) {
+      wrong_moves(moves, tokens_);
+      return absl::OkStatus();
+    }
     const auto before = tokens_;
     for (const CellMove& move : moves) tokens_[move.to] = before.at(move.from);
     return absl::OkStatus();
@@ -70,6 +84,7 @@ class SeeingStep final : public Step {
 
   absl::Status failure;
   absl::Status copy_failure;
+  WrongMoves wrong_moves;
   int copies = 0;
   size_t moved = 0;
 
@@ -83,7 +98,7 @@ class SeeingStep final : public Step {
   }
 
   StepInfo info_;
-  std::map<int64_t, int64_t> tokens_;  // by cell of the whole cache
+  Cells tokens_;
   std::vector<float> logits_;
 };
 
@@ -186,6 +201,30 @@ TEST(TorchModelTest, OneMoveAPassForAllCells) {
   EXPECT_EQ(RowOf(*logits, 0), LogitsOf({2, 3, 4, 7}));
   EXPECT_EQ(made.step->copies, 1);
   EXPECT_EQ(made.step->moved, 24u);
+}
+
+// A scatter that begins before the gather has ended, a cell too far, and none at all.
+TEST(TorchModelTest, TheSelfCheckFindsCellsThatMoveWrongly) {
+  const auto failures = [](WrongMoves wrong_moves) {
+    const Made device = MakeModel();
+    const Made reference = MakeModel();
+    device.step->wrong_moves = std::move(wrong_moves);
+    const auto results = CheckModel(*device.model, *reference.model);
+    EXPECT_EQ(device.step->copies, 1);
+    return std::string(FirstFailures(results).message());
+  };
+  EXPECT_EQ(failures({}), "");
+  const std::string found = "trees: behind a path that was kept 3 of 3 rows have other bits";
+  EXPECT_THAT(failures([](absl::Span<const CellMove> moves, Cells& cells) {
+                for (size_t i = moves.size(); i-- > 0;) cells[moves[i].to] = cells[moves[i].from];
+              }),
+              StartsWith(found));
+  EXPECT_THAT(failures([](absl::Span<const CellMove> moves, Cells& cells) {
+                const Cells before = cells;
+                for (const CellMove& move : moves) cells[move.to + 1] = before.at(move.from);
+              }),
+              StartsWith(found));
+  EXPECT_THAT(failures([](absl::Span<const CellMove>, Cells&) {}), StartsWith(found));
 }
 
 TEST(TorchModelTest, LogitsOfTheRowsThatAskForThem) {
