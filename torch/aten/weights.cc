@@ -23,6 +23,8 @@ using model::TensorView;
 
 // Of a matrix that is brought into whole numbers at a time.
 constexpr int64_t kRowsAtOnce = 2048;
+// Of a tensor that is on its way to a device; few enough to stay in a processor's cache.
+constexpr int64_t kBytesAtOnce = int64_t{1} << 20;
 
 at::ScalarType StoredType(const TensorView& view) {
   if (view.dtype == "BF16") return at::kBFloat16;
@@ -81,16 +83,27 @@ class Reader {
     return parts.size() == 1 ? parts[0] : at::cat(parts);
   }
 
-  // A copy of rows from `first` on.
+  // A copy of rows from `first` on. The narrower of both types goes to the device, and what is
+  // converted there is there twice for some of it alone.
   at::Tensor Rows(const TensorView& view, int64_t first, int64_t count, at::ScalarType type) {
     std::vector<int64_t> shape = view.shape;
-    const size_t row_bytes = view.bytes / static_cast<size_t>(shape[0]);
+    const auto row_bytes = static_cast<int64_t>(view.bytes) / shape[0];
     shape[0] = count;
-    at::Tensor raw = at::empty(shape, at::TensorOptions().dtype(StoredType(view)));
-    const char* from = static_cast<const char*>(view.data) + static_cast<size_t>(first) * row_bytes;
-    std::memcpy(raw.data_ptr(), from, static_cast<size_t>(count) * row_bytes);
-    read_ += static_cast<int64_t>(raw.nbytes());
-    return raw.to(device_, type);
+    const at::ScalarType stored = StoredType(view);
+    const auto size = static_cast<int64_t>(c10::elementSize(stored));
+    const bool converts_there =
+        stored != type && size <= static_cast<int64_t>(c10::elementSize(type));
+    at::Tensor rows = at::empty(shape, at::TensorOptions().dtype(type).device(device_));
+    const at::Tensor flat = rows.view(-1);
+    const char* from = static_cast<const char*>(view.data) + first * row_bytes;
+    for (int64_t at = 0; at < flat.numel(); at += kBytesAtOnce / size) {
+      const int64_t some = std::min(kBytesAtOnce / size, flat.numel() - at);
+      const at::Tensor raw = staging_.slice(0, 0, some * size).view(stored);
+      std::memcpy(raw.data_ptr(), from + at * size, static_cast<size_t>(some * size));
+      flat.slice(0, at, at + some).copy_(converts_there ? raw.to(device_) : raw);
+    }
+    read_ += count * row_bytes;
+    return rows;
   }
 
   // Undefined for null.
@@ -117,6 +130,7 @@ class Reader {
   const at::ScalarType type_;
   const std::optional<at::ScalarType> others_;
   const bool plus_one_;
+  const at::Tensor staging_ = at::empty({kBytesAtOnce}, at::TensorOptions().dtype(at::kByte));
   int64_t read_ = 0;  // bytes of the file
   int64_t held_ = 0;  // bytes on the device
 };
