@@ -11,8 +11,8 @@
 namespace tandem::torch {
 
 // To be filled, and given to ToDevice. For a CUDA device it lies in pinned memory: a copy from
-// there does not wait for the stream, so a pass is put behind the one that is under way. LibTorch
-// keeps the memory until the copy was made.
+// there does not wait for the stream, so a pass is put behind the one that is under way; and one
+// that waits goes at the bus's full speed. LibTorch keeps the memory until the copy was made.
 inline at::Tensor HostTensor(at::IntArrayRef shape, at::ScalarType type, at::Device device) {
   return at::empty(shape, at::TensorOptions().dtype(type).pinned_memory(device.is_cuda()));
 }

@@ -12,6 +12,7 @@
 
 #include "torch/aten/guarded.h"
 #include "torch/aten/int8.h"
+#include "torch/aten/upload.h"
 
 namespace tandem::torch {
 namespace {
@@ -130,7 +131,7 @@ class Reader {
   const at::ScalarType type_;
   const std::optional<at::ScalarType> others_;
   const bool plus_one_;
-  const at::Tensor staging_ = at::empty({kBytesAtOnce}, at::TensorOptions().dtype(at::kByte));
+  const at::Tensor staging_ = HostTensor({kBytesAtOnce}, at::kByte, device_);
   int64_t read_ = 0;  // bytes of the file
   int64_t held_ = 0;  // bytes on the device
 };
