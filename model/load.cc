@@ -137,7 +137,8 @@ absl::StatusOr<Plan> MakePlan(const LoadOptions& options) {
   const std::vector<process::MemoryPart> parts = need(decoder.pool_tokens);
   for (const process::MemoryPart& part : parts) plan.bytes += part.is_written ? part.bytes : 0;
   if (!options.offload) {
-    TANDEM_RETURN_IF_ERROR(CheckRoom(options.directory, parts, plan.token_bytes, free));
+    const int rows = options.draft ? 0 : options.max_rows;
+    TANDEM_RETURN_IF_ERROR(CheckRoom(options.directory, parts, plan.token_bytes, rows, free));
     return plan;
   }
   TANDEM_ASSIGN_OR_RETURN(

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/activations.h"
 #include "model/cpu/grouped.h"
 #include "model/cpu/pack_groups.h"
@@ -16,6 +18,10 @@ namespace tandem::model {
 namespace {
 
 constexpr int64_t kDefaultPoolTokens = 65536;
+// Of a pass, as an error proposes them: what LibTorch fills up to, and more than --max-rows takes
+// at least.
+constexpr int64_t kRowStep = 64;
+constexpr int64_t kFewestRows = 128;
 
 // An integer a weight; a scale and what a panel's header has for each column.
 int64_t Int8Bytes(int64_t elements, int64_t columns) { return elements + 8 * columns; }
@@ -136,19 +142,39 @@ int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
 }
 
 absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
-                       int64_t token_bytes, const process::FreeMemory& free, bool on_card) {
+                       int64_t token_bytes, int max_rows, const process::FreeMemory& free,
+                       bool on_card) {
   const absl::Status status = on_card
                                   ? process::CheckMemory(directory, need, free, "free on the card")
                                   : process::CheckMemory(directory, need, free);
   if (status.ok()) return status;
   int64_t left = std::min(free.memory_bytes, free.address_bytes);
+  int64_t cache = 0;
+  int64_t row_bytes = 0;
   for (const process::MemoryPart& part : need) {
-    if (part.name != "cache") left -= part.bytes;
+    if (part.name == "cache") {
+      cache = part.bytes;
+    } else {
+      left -= part.bytes;
+    }
+    if (part.name == "activations" && max_rows > 0) row_bytes = part.bytes / max_rows;
   }
-  if (left < token_bytes) return status;
-  return absl::Status(status.code(), absl::StrCat(status.message(),
-                                                  "\n  hint: the rest leaves room for a cache of ",
-                                                  left / token_bytes, " tokens (--pool-tokens)"));
+  std::vector<std::string> fits;
+  if (left >= token_bytes) {
+    fits.push_back(absl::StrCat("a cache of ", left / token_bytes, " tokens (--pool-tokens)"));
+  } else {
+    cache = token_bytes;  // which shrinks, too
+  }
+  if (row_bytes > 0) {
+    const int64_t rows = max_rows + (left - cache) / row_bytes - 1;  // less what is divided rounds
+    if (rows >= kFewestRows) {
+      fits.push_back(absl::StrCat("passes of ", rows / kRowStep * kRowStep, " rows (--max-rows)"));
+    }
+  }
+  if (fits.empty()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "\n  hint: the rest leaves room for ",
+                                   absl::StrJoin(fits, ", or for ")));
 }
 
 }  // namespace tandem::model

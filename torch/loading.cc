@@ -479,8 +479,8 @@ absl::StatusOr<int64_t> Loading::CheckRoom() const {
   int64_t bytes = 0;
   for (const process::MemoryPart& part : need) bytes += part.is_written ? part.bytes : 0;
   const bool on_card = options_->device == kCuda;
-  TANDEM_RETURN_IF_ERROR(
-      model::CheckRoom(options_->model.directory, need, TokenBytes(), free, on_card));
+  TANDEM_RETURN_IF_ERROR(model::CheckRoom(options_->model.directory, need, TokenBytes(),
+                                          options_->model.draft ? 0 : rows, free, on_card));
   return on_card ? 0 : bytes;
 }
 
