@@ -1,5 +1,6 @@
 // A target that LibTorch computes, behind the services: the same greedy ids as the decoder of
 // model/ writes alone, with and without drafts, and after the target was lost.
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/models.h"
@@ -14,6 +16,7 @@
 #include "tests/integration/requests.h"
 #include "tests/support/json.h"
 #include "tests/support/paths.h"
+#include "tests/support/wait.h"
 
 namespace tandem::testing {
 namespace {
@@ -82,6 +85,33 @@ TEST(TorchServicesTest, ServeWritesTheSameOnBothDevices) {
   const std::vector<uint32_t> ids = GeneratedIds("torch-cpu");
   EXPECT_EQ(ids.size(), 40u);
   EXPECT_EQ(ids, GeneratedIds("cpu"));
+}
+
+// All three services in one process: there is no other target, so its text ends with the device.
+TEST(TorchServicesTest, ServeLosesItsDeviceAndEnds) {
+  const std::filesystem::path program = BuildPath("tests/losing_torch/tandem-model");
+  std::filesystem::remove(program);
+  std::filesystem::create_hard_link(BinaryPath("tandem-model"), program);
+  const ScratchFolder folder;
+  const std::string lost = folder.path() + "/lost";
+  setenv("TANDEM_TEST_LOST", lost.c_str(), /*overwrite=*/1);
+  Process server("../tests/losing_torch/tandem-model",
+                 {"serve", "--listen=127.0.0.1:0", absl::StrCat("--target-model=", DemoTarget()),
+                  absl::StrCat("--draft-model=", DemoDraft()), "--device=torch-cpu", "--threads=1"},
+                 "port-file");
+  const auto channel = transport::MakeChannel(absl::StrCat("127.0.0.1:", server.WaitForPort()));
+  const auto prompt = LoadTokenizer(DemoTarget())->Encode("The old captain looked at the sea");
+  const Reply reply =
+      Send(channel, GreedyRequest(*prompt, 400, 4, "model"), [&](const Reply& so_far) {
+        if (so_far.ids.size() >= 20) WriteFile(lost, "");
+      });
+  EXPECT_EQ(reply.status.code(), absl::StatusCode::kUnavailable) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()), HasSubstr("resume at another one"));
+  EXPECT_GE(reply.ids.size(), 20u);
+  ASSERT_TRUE(WaitUntil([&] { return !server.Running(); })) << server.Output();
+  EXPECT_EQ(server.Wait(), 1);
+  EXPECT_THAT(server.Output(), HasSubstr("the device is lost, so this process ends: an illegal "
+                                         "memory access was encountered (700)"));
 }
 
 TEST(TorchServicesTest, TheDeviceIsCheckedOnItsOwn) {
