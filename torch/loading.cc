@@ -356,9 +356,8 @@ absl::StatusOr<int> Loading::Pages() const {
   room.max_rows = options_->model.max_rows;
   for (const process::MemoryPart& part : Need(/*cache_bytes=*/0, room.max_rows)) {
     if (part.name == "weights") room.weight_bytes = part.bytes;
-    if (part.name == "activations") room.pass_bytes = part.bytes;
+    if (part.name == "activations" || part.name == "judge") room.pass_bytes += part.bytes;
   }
-  room.pass_bytes += static_cast<int64_t>(kernels::DeviceJudge::kWorkspaceBytes);
   room.page_bytes = kPageTokens * TokenBytes();
   return PagesThatFit(room, whole(spec.context_length));
 }
@@ -449,8 +448,12 @@ std::vector<process::MemoryPart> Loading::Need(int64_t cache_bytes, int max_rows
         spec.vocabulary_size + 2 * spec.intermediate_size + int64_t{2} * spec.hidden_size;
     if (part.name == "activations") part.bytes += 4 * rows * more;
   }
-  // On a processor the device's memory is this process's.
+  // On a processor the device's memory is this process's. A card's targets judge there.
   if (options_->device != kCuda) need.push_back(process::ServiceRoom());
+  if (options_->device == kCuda && !options_->model.draft) {
+    need.push_back({"judge", static_cast<int64_t>(kernels::DeviceJudge::WorkspaceBytes(
+                                 static_cast<uint32_t>(spec.vocabulary_size), max_rows))});
+  }
   return need;
 }
 

@@ -26,6 +26,8 @@ size_t RowBytes(uint32_t vocabulary_size) {
   return stride * kBytesAToken + stride / kMinColumn * sizeof(RowPart);
 }
 
+constexpr size_t kMostBytes = size_t{1} << 30;
+
 template <typename T>
 size_t Bytes(const std::vector<T>& values) {
   return values.size() * sizeof(T);
@@ -33,13 +35,18 @@ size_t Bytes(const std::vector<T>& values) {
 
 }  // namespace
 
+size_t DeviceJudge::WorkspaceBytes(uint32_t vocabulary_size, int max_rows) {
+  const size_t bytes = RowBytes(vocabulary_size);
+  return std::clamp(kMostBytes / bytes, size_t{1}, static_cast<size_t>(max_rows)) * bytes;
+}
+
 DeviceJudge::DeviceJudge(std::unique_ptr<CudaDriver> driver, std::unique_ptr<KernelModule> kernels,
-                         uint32_t vocabulary_size, size_t workspace_bytes)
+                         uint32_t vocabulary_size, int max_rows)
     : driver_(std::move(driver)),
       kernels_(std::move(kernels)),
       vocabulary_size_(vocabulary_size),
-      rows_(
-          static_cast<uint32_t>(std::max(workspace_bytes / RowBytes(vocabulary_size), size_t{1}))),
+      rows_(static_cast<uint32_t>(WorkspaceBytes(vocabulary_size, max_rows) /
+                                  RowBytes(vocabulary_size))),
       workspace_(*driver_, Place::kDevice) {}
 
 absl::Status DeviceJudge::Lend(JudgeArguments& arguments) {

@@ -71,12 +71,14 @@ class JudgeFlight {
 // Room for the judge's work, which passes share, because a stream runs one after the other.
 class DeviceJudge {
  public:
-  static constexpr size_t kWorkspaceBytes = size_t{256} << 20;
+  // What it takes of the card: for `max_rows` rows, if these take at most a GiB. Those of 152,000
+  // tokens take 2.5 MB each.
+  static size_t WorkspaceBytes(uint32_t vocabulary_size, int max_rows);
 
-  // `kernels`: judge.cu. `vocabulary_size`: ids below it are tokens. More rows than
-  // `workspace_bytes` have room for, which is one at least, are judged one part after the other.
+  // `kernels`: judge.cu. `vocabulary_size`: ids below it are tokens. `max_rows`: of a pass. More
+  // rows than the workspace has room for are judged one part after the other.
   DeviceJudge(std::unique_ptr<CudaDriver> driver, std::unique_ptr<KernelModule> kernels,
-              uint32_t vocabulary_size, size_t workspace_bytes = kWorkspaceBytes);
+              uint32_t vocabulary_size, int max_rows);
 
   CudaDriver& driver() { return *driver_; }
   uint32_t vocabulary_size() const { return vocabulary_size_; }
@@ -90,7 +92,7 @@ class DeviceJudge {
   const std::unique_ptr<CudaDriver> driver_;
   const std::unique_ptr<KernelModule> kernels_;
   const uint32_t vocabulary_size_;
-  uint32_t rows_;  // of the workspace
+  const uint32_t rows_;  // of the workspace
   CudaBuffer workspace_;
 };
 

@@ -18,20 +18,22 @@ namespace {
 constexpr char kOnDevice[] = "judge-kernel";
 constexpr char kOnHost[] = "judge-host";
 
-absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> LoadJudge(int card,
-                                                                uint32_t vocabulary_size) {
+absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> LoadJudge(int card, uint32_t vocabulary_size,
+                                                                int max_rows) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::CudaDriver> driver,
                           kernels::CudaDriver::Load(card));
   TANDEM_RETURN_IF_ERROR(driver->MakeCurrent());
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::KernelModule> judge,
                           kernels::LoadKernels(*driver, "torch/kernels/judge.cu"));
   return std::make_unique<kernels::DeviceJudge>(std::move(driver), std::move(judge),
-                                                vocabulary_size);
+                                                vocabulary_size, max_rows);
 }
 
 absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> CheckedJudge(const JudgeSource& source,
-                                                                   uint32_t vocabulary_size) {
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::DeviceJudge> judge, source(vocabulary_size));
+                                                                   uint32_t vocabulary_size,
+                                                                   int max_rows) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<kernels::DeviceJudge> judge,
+                          source(vocabulary_size, max_rows));
   TANDEM_RETURN_IF_ERROR(CheckJudge(*judge));
   return judge;
 }
@@ -51,7 +53,8 @@ absl::StatusOr<SelfCheck> CheckOf(const torch::LoadOptions& options) {
   SelfCheck check{.passed = report.all_passed, .text = report.table};
   if (options.device == torch::kCuda && report.vocabulary_size > 0) {
     const absl::Status judge =
-        CheckedJudge(JudgeOnCard(options.card), report.vocabulary_size).status();
+        CheckedJudge(JudgeOnCard(options.card), report.vocabulary_size, options.model.max_rows)
+            .status();
     absl::StrAppend(&check.text, "judging on the card: ", judge.ok() ? "passed" : judge.ToString(),
                     "\n");
     check.passed = check.passed && judge.ok();
@@ -95,7 +98,9 @@ EngineFactory CudaFactory() {
 }
 
 JudgeSource JudgeOnCard(int card) {
-  return [card](uint32_t vocabulary_size) { return LoadJudge(card, vocabulary_size); };
+  return [card](uint32_t vocabulary_size, int max_rows) {
+    return LoadJudge(card, vocabulary_size, max_rows);
+  };
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeTorchEngine(const CpuEngineOptions& options,
@@ -106,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeTorchEngine(const CpuEngineOptions& 
   const uint32_t models = model->info().vocabulary_size;
   const uint32_t vocabulary_size = options.vocabulary_size > 0 ? options.vocabulary_size : models;
   if (vocabulary_size <= models) {
-    auto judge = CheckedJudge(judge_source, vocabulary_size);
+    auto judge = CheckedJudge(judge_source, vocabulary_size, model->max_rows());
     if (judge.ok()) {
       auto engine = std::make_unique<TorchEngine>(std::move(model), *std::move(judge));
       engine->NamePaths(kOnDevice, switched_off);

@@ -21,9 +21,9 @@ EngineFactory TorchCpuFactory();
 // and so do EngineInfo::switched_off and numerics_id.
 EngineFactory CudaFactory();
 
-// Loads the judge's kernels; JudgeOnCard: on CUDA device `card`.
-using JudgeSource =
-    std::function<absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(uint32_t vocabulary_size)>;
+// Loads the judge's kernels, for passes of `max_rows`; JudgeOnCard: on CUDA device `card`.
+using JudgeSource = std::function<absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(
+    uint32_t vocabulary_size, int max_rows)>;
 JudgeSource JudgeOnCard(int card);
 
 // What both open. INVALID_ARGUMENT as CpuEngine::Create.

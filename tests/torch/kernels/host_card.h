@@ -57,6 +57,7 @@ class HostCard {
   size_t bytes_out = 0;                     // copied from the card
   int allocations = 0;                      // that were not given back
   int failing_launches = 0;                 // the next ones
+  size_t launches = 0;                      // that did not fail
 };
 
 inline constexpr int kCardFailure = 700;
@@ -161,6 +162,7 @@ DriverFunctions HostCard::Functions() {
       --One().failing_launches;
       return kCardFailure;
     }
+    ++One().launches;
     JudgeArguments copied;
     std::memcpy(&copied, arguments[0], sizeof(copied));
     const std::string& name = One().names[reinterpret_cast<size_t>(function) - 1];
@@ -173,14 +175,14 @@ DriverFunctions HostCard::Functions() {
 
 // The judge's kernels on it.
 template <typename Traits>
-std::unique_ptr<DeviceJudge> JudgeOnCard(uint32_t vocabulary_size, size_t workspace_bytes) {
+std::unique_ptr<DeviceJudge> JudgeOnCard(uint32_t vocabulary_size, int max_rows) {
   auto driver = std::make_unique<CudaDriver>(HostCard::Functions<Traits>());
   for (const KernelProgram& program : KernelPrograms()) {
     if (program.source.name != std::string("torch/kernels/judge.cu")) continue;
     auto module = driver->LoadModule("", program.kernels);
     if (!module.ok()) return nullptr;
     return std::make_unique<DeviceJudge>(std::move(driver), *std::move(module), vocabulary_size,
-                                         workspace_bytes);
+                                         max_rows);
   }
   return nullptr;
 }

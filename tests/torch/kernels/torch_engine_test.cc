@@ -141,8 +141,7 @@ struct OnCard {
 OnCard MakeOnCard() {
   Made made = MakeModel(/*on_stream=*/true);
   // Room for three rows at a time.
-  auto judge = kernels::JudgeOnCard<SmallTraits>(
-      kVocabulary, size_t{3} * (128 * 16 + 2 * sizeof(kernels::RowPart)));
+  auto judge = kernels::JudgeOnCard<SmallTraits>(kVocabulary, /*max_rows=*/3);
   return {std::make_unique<TorchEngine>(std::move(made.model), std::move(judge)), made.step};
 }
 
@@ -433,8 +432,10 @@ class MakeTorchEngineTest : public TorchEngineTest {
     EXPECT_TRUE(engine.ok()) << engine.status();
     return *std::move(engine);
   }
-  static absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> Sound(uint32_t vocabulary_size) {
-    return kernels::JudgeOnCard<SmallTraits>(vocabulary_size, size_t{1} << 20);
+  static absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>> Sound(uint32_t vocabulary_size,
+                                                                     int max_rows) {
+    EXPECT_EQ(max_rows, kMaxRows);
+    return kernels::JudgeOnCard<SmallTraits>(vocabulary_size, max_rows);
   }
 
   std::string log_;
@@ -448,14 +449,41 @@ TEST_F(MakeTorchEngineTest, RowsAreJudgedOnTheCardIfItJudgesRightly) {
   EXPECT_EQ(log_, "");
 }
 
+// However large the vocabulary, up to a GiB.
+TEST_F(MakeTorchEngineTest, AJudgeHasRoomForAllRowsOfAPass) {
+  using kernels::DeviceJudge;
+  const size_t row = DeviceJudge::WorkspaceBytes(151'936, 1);
+  EXPECT_EQ(row, 151'936u * 16 + 151'936 / 64 * sizeof(kernels::RowPart));
+  EXPECT_EQ(DeviceJudge::WorkspaceBytes(151'936, 320), 320 * row);
+  EXPECT_EQ(DeviceJudge::WorkspaceBytes(151'936, 2048), 425 * row) << "below a GiB";
+  EXPECT_EQ(DeviceJudge::WorkspaceBytes(100'000'000, 8),
+            DeviceJudge::WorkspaceBytes(100'000'000, 1));
+  const auto turns = [this](int max_rows) {
+    const auto judge = kernels::JudgeOnCard<SmallTraits>(kVocabulary, max_rows);
+    kernels::JudgeFlight flight(*judge);
+    EXPECT_TRUE(flight.Begin(nullptr).ok());
+    const CandidateTree block{.tokens = {1, 2, 3}};
+    for (uint32_t row = 0; row < 12; row += 4) {
+      flight.tables().AddBlock(*Greedy(), block, /*committed=*/1, nullptr, row);
+    }
+    const std::vector<float> logits(12 * kVocabulary);
+    const size_t launched = card_.launches;
+    EXPECT_TRUE(flight.Judge(logits.data(), kVocabulary).ok());
+    EXPECT_TRUE(flight.Await().ok());
+    return (card_.launches - launched) / 7;
+  };
+  EXPECT_EQ(turns(12), 1u);
+  EXPECT_EQ(turns(5), 3u);
+}
+
 // A judge that draws otherwise, and one that is not there.
 TEST_F(MakeTorchEngineTest, ElseLogitsAreCopied) {
   for (JudgeFault fault : {JudgeFault::kNoiseOfOtherToken, JudgeFault::kResidualIgnoresQ,
                            JudgeFault::kCandidatesUnseen, JudgeFault::kNone}) {
     SmallTraits::kFault = fault;
     log_.clear();
-    const auto engine = Make(/*on_stream=*/true, [fault](uint32_t vocabulary_size) {
-      if (fault != JudgeFault::kNone) return Sound(vocabulary_size);
+    const auto engine = Make(/*on_stream=*/true, [fault](uint32_t vocabulary_size, int max_rows) {
+      if (fault != JudgeFault::kNone) return Sound(vocabulary_size, max_rows);
       return absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(
           absl::FailedPreconditionError("there is no NVRTC"));
     });
@@ -468,7 +496,7 @@ TEST_F(MakeTorchEngineTest, ElseLogitsAreCopied) {
 }
 
 TEST_F(MakeTorchEngineTest, AProcessorsModelHasTheCpusEngine) {
-  const auto engine = Make(/*on_stream=*/false, [](uint32_t) {
+  const auto engine = Make(/*on_stream=*/false, [](uint32_t, int) {
     return absl::StatusOr<std::unique_ptr<kernels::DeviceJudge>>(absl::InternalError("asked"));
   });
   EXPECT_NE(dynamic_cast<CpuEngine*>(engine.get()), nullptr);
