@@ -88,7 +88,8 @@ absl::Status LaunchGate(const KernelModule& norm_rope, ElementType type,
                         const GateArguments& arguments, uint32_t rows, void* stream) {
   constexpr uint32_t kThreads = NormRopeTraits::kThreads;
   return norm_rope.Launch(KernelOf("tandem_gate", type),
-                          {rows, BlocksOf(arguments.size, kThreads), kThreads}, arguments, stream);
+                          {rows, BlocksOf(arguments.size, GateColumn(kThreads)), kThreads},
+                          arguments, stream);
 }
 
 absl::Status LaunchQuantize(const KernelModule& int8_rows, const QuantizeArguments& arguments,

@@ -1,5 +1,5 @@
 // Norm, rotation, the write to the cache and the gate as a card runs them: kThreads threads per
-// block. Of the norm a block has a row; of the rotation some heads, of the gate kThreads numbers of
+// block. Of the norm a block has a row; of the rotation some heads, of the gate some numbers of
 // one.
 #include "torch/kernels/norm_rope.h"
 

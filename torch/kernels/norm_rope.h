@@ -236,28 +236,54 @@ struct GateArguments {
 };
 static_assert(sizeof(GateArguments) == 24);
 
+// Numbers of a row that a block has: each thread loads kNormGroups groups of gates and of ups.
+TANDEM_HOST_DEVICE_INLINE constexpr uint32_t GateColumn(uint32_t threads) {
+  return threads * kNormGroups * kNormGroup;
+}
+
 // out = gate · sigmoid(z) · up, z the gate or what GateKind says. x of a block is the row, and y
-// counts the row's blocks, of kThreads numbers each.
+// counts the row's blocks, of GateColumn numbers each.
 template <typename Traits, typename Element>
 TANDEM_HOST_DEVICE void Gate(const Block& block, const GateArguments& a) {
-  const auto* in =
-      static_cast<const typename Element::Word*>(a.in) + uint64_t{block.x()} * 2 * a.size;
-  auto* out = static_cast<typename Element::Word*>(a.out) + uint64_t{block.x()} * a.size;
-  block.Threads([&](int t) {
-    const uint32_t i = block.y() * Traits::kThreads + t;
-    if (i >= a.size) return;
-    const bool swapped = Traits::kFault == NormRopeFault::kGateForUp;
-    const float gate = Element::Load(in[swapped ? a.size + i : i]);
-    const float up = Element::Load(in[swapped ? i : a.size + i]);
-    const bool gelu =
-        a.kind == GateKind::kGeluTanh && Traits::kFault != NormRopeFault::kSiluForGelu;
+  using Word = typename Element::Word;
+  struct Some {
+    NormNumbers<Element> gates, ups;
+  };
+  constexpr uint32_t kColumn = GateColumn(Traits::kThreads);
+  const uint32_t first = block.y() * kColumn;
+  const uint32_t count = a.size - first < kColumn ? a.size - first : kColumn;
+  const auto* gates = static_cast<const Word*>(a.in) + uint64_t{block.x()} * 2 * a.size + first;
+  const auto* ups = gates + a.size;
+  auto* out = static_cast<Word*>(a.out) + uint64_t{block.x()} * a.size + first;
+  const bool gelu = a.kind == GateKind::kGeluTanh && Traits::kFault != NormRopeFault::kSiluForGelu;
+  const auto gated = [gelu](float gate, float up) {
+    if (Traits::kFault == NormRopeFault::kGateForUp) {
+      const float other = gate;
+      gate = up;
+      up = other;
+    }
     constexpr float kTwiceRootOfTwoByPi = 0x1.988454p+0f;
     const float z = gelu ? kTwiceRootOfTwoByPi * (gate + 0.044715f * (gate * gate * gate)) : gate;
     // exp of no positive number, which may be infinite.
     const float power = Exp(z < 0 ? z : -z);
     const float activated = (z < 0 ? gate * power : gate) / (1.0f + power);
-    out[i] = Element::Store(activated * up);
-  });
+    return Element::Store(activated * up);
+  };
+  VisitRow<Traits>(
+      block, a.size % kNormGroup == 0 && IsAligned(a.in) && IsAligned(a.out), count,
+      [&](uint32_t i) {
+        Some some = {};
+        some.gates.Load(gates + i);
+        some.ups.Load(ups + i);
+        return some;
+      },
+      [&](const Some& some, uint32_t i) {
+        Word words[kNormGroup];
+        TANDEM_UNROLL
+        for (uint32_t k = 0; k < kNormGroup; ++k) words[k] = gated(some.gates[k], some.ups[k]);
+        StoreTogether<kNormGroup>(out + i, words);
+      },
+      [&](uint32_t i) { out[i] = gated(Element::Load(gates[i]), Element::Load(ups[i])); });
 }
 
 }  // namespace tandem::kernels

@@ -139,7 +139,7 @@ class HostPassKernels final : public PassKernels {
   template <typename Element>
   void RunGate(const GateArguments& a, uint32_t rows) {
     for (uint32_t x = 0; x < rows; ++x) {
-      for (uint32_t y = 0; y < ColumnsOf(a.size); ++y) {
+      for (uint32_t y = 0; y * GateColumn(kThreads) < a.size; ++y) {
         kernels::Gate<NormRope, Element>(BlockOf(x, y), a);
       }
     }

@@ -195,10 +195,10 @@ TEST_F(LaunchTest, NormHasABlockForEachRowAndTheOthersForSomeNumbersOfIt) {
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kBfloat16, rotation, 6, nullptr).ok());
   ASSERT_TRUE(LaunchRopeWrite(*norm_rope, ElementType::kFloat16, rotation, 7, nullptr).ok());
   GateArguments gate;
-  gate.size = 513;
+  gate.size = 2 * GateColumn(NormRopeTraits::kThreads) + 1;
   argument_bytes = sizeof(gate);
   ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kFloat32, gate, 7, nullptr).ok());
-  gate.size = 256;
+  gate.size = GateColumn(NormRopeTraits::kThreads);
   ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kBfloat16, gate, 8, nullptr).ok());
   ASSERT_TRUE(LaunchGate(*norm_rope, ElementType::kFloat16, gate, 9, nullptr).ok());
   EXPECT_THAT(recorder.launches,

@@ -377,6 +377,25 @@ constexpr double kSmallest = 1e-30;
 template <>
 constexpr double kSmallest<Float16> = 0x1p-25;
 
+// Of rows [2 * size] at `in`.
+template <typename Element>
+std::vector<typename Element::Word> RunGate(const typename Element::Word* in, uint32_t rows,
+                                            uint32_t size, ThreadOrder order, GateKind kind) {
+  using Traits = TestTraits<32>;
+  std::vector<typename Element::Word> out(rows * size, Element::Store(NAN));
+  GateArguments a;
+  a.in = in;
+  a.out = out.data();
+  a.size = size;
+  a.kind = kind;
+  for (uint32_t row = 0; row < rows; ++row) {
+    for (uint32_t column = 0; column * GateColumn(Traits::kThreads) < size; ++column) {
+      Gate<Traits, Element>(Block(row, column, 32, order), a);
+    }
+  }
+  return out;
+}
+
 // Empty, or what is wrong.
 template <typename Element>
 std::string CheckGate(ThreadOrder order, GateKind kind = GateKind::kSilu) {
@@ -384,17 +403,7 @@ std::string CheckGate(ThreadOrder order, GateKind kind = GateKind::kSilu) {
   std::vector<float> values = Noise(kRows * 2 * kSize, 8);
   for (size_t i = 0; i < values.size(); i += 7) values[i] *= 60;  // exp of them is infinite, or 0
   const std::vector<typename Element::Word> in = Stored<Element>(values);
-  std::vector<typename Element::Word> out(kRows * kSize, Element::Store(NAN));
-  GateArguments a;
-  a.in = in.data();
-  a.out = out.data();
-  a.size = kSize;
-  a.kind = kind;
-  for (uint32_t row = 0; row < kRows; ++row) {
-    for (uint32_t column = 0; column * 32 < kSize; ++column) {
-      Gate<TestTraits<32>, Element>(Block(row, column, 32, order), a);
-    }
-  }
+  const auto out = RunGate<Element>(in.data(), kRows, kSize, order, kind);
   constexpr double kRelative = kPrecision<Element> + 1e-6;
   for (uint32_t row = 0; row < kRows; ++row) {
     for (uint32_t i = 0; i < kSize; ++i) {
@@ -426,6 +435,26 @@ TEST(Gate, IsTheActivationTimesTheOtherHalf) {
   TestTraits<32>::kFault = NormRopeFault::kSiluForGelu;
   EXPECT_NE(CheckGate<Float32>(kOrders[0], GateKind::kGeluTanh), "");
   TestTraits<32>::kFault = NormRopeFault::kNone;
+}
+
+// Whole groups that are aligned, in three blocks of a row, and one number at a time.
+template <typename Element>
+void ExpectWideGateIsTheSame() {
+  constexpr uint32_t kRows = 3, kSize = 1304;
+  std::vector<typename Element::Word> in = Stored<Element>(Noise(kRows * 2 * kSize, 9));
+  ASSERT_TRUE(IsAligned(in.data()));
+  const auto wide =
+      RunGate<Element>(in.data(), kRows, kSize, ThreadOrder::kOddFirst, GateKind::kSilu);
+  in.insert(in.begin(), 0);
+  const auto single =
+      RunGate<Element>(in.data() + 1, kRows, kSize, ThreadOrder::kOddFirst, GateKind::kSilu);
+  EXPECT_EQ(wide, single);
+}
+
+TEST(Gate, WideLoadsGiveTheSameBits) {
+  ExpectWideGateIsTheSame<Float32>();
+  ExpectWideGateIsTheSame<Bfloat16>();
+  ExpectWideGateIsTheSame<Float16>();
 }
 
 }  // namespace
