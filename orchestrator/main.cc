@@ -62,6 +62,7 @@ void LogStart(const Flags& flags, const Options& options, const ServerHost& host
       .Add("default_max_tokens", options.default_max_tokens)
       .Add("drafter", options.drafter)
       .Add("length_policy", options.length_policy)
+      .Add("prepare", options.prepare)
       .Add("draft_wait", options.loop.draft_wait)
       .Add("draft_wait_floor", options.loop.draft_wait_floor)
       .Add("watchdog_min", options.loop.watchdog_min)

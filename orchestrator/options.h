@@ -69,6 +69,7 @@ struct Options {
   // reserves its room at a target when it begins. 0: all the room that the context leaves.
   uint32_t default_max_tokens = 1024;
   std::string length_policy = "auto";  // of requests that name none: auto, heuristic
+  uint32_t prepare = 0;  // SpeculationOptions.prepare of requests that leave it to policy auto
   // Of requests that name none: a drafter, several separated by commas, or "auto"; empty: the draft
   // service's default. A name that no draft offers is refused with each such request.
   std::string drafter;

@@ -1,5 +1,7 @@
 #include "orchestrator/request_flags.h"
 
+#include "orchestrator/draft/draft_session.h"
+
 namespace tandem::orchestrator {
 
 void AddRequestFlags(Options& options, flags::FlagSet& flags) {
@@ -40,6 +42,10 @@ void AddRequestFlags(Options& options, flags::FlagSet& flags) {
       "length-policy", &options.length_policy, {"auto", "heuristic"},
       "how the draft tokens of a round are chosen unless the request says: auto, for the highest "
       "throughput by measured rounds, 0 included; heuristic, by what was accepted alone");
+  flags.Number("prepare", &options.prepare, 0, kMaxOutcomes,
+               "maximum number of outcomes of a round for which the draft prepares the next block "
+               "while the target verifies, for requests that leave it to length policy auto; 0 = "
+               "none. For drafts with processors of their own");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
       "maximum time that a round waits for its block; it adapts downwards to the target's speed");

@@ -97,6 +97,7 @@ class Wired final : public Orchestrator {
     parts.model_name = options.ServedModelName();
     parts.loop = options.loop;
     parts.length_mode = options.length_mode();
+    parts.prepare = options.prepare;
     parts.default_drafters = options.drafters();
     parts.lengths = &lengths_;
     drafters_ = std::make_unique<CommonDrafters>(options.always_tries_drafters);

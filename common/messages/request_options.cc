@@ -54,7 +54,7 @@ const RequestOption kOptions[] = {
     {"speculation.prepare", {0, 16}, "prepare", "tandem.prepare",
      "outcomes of a round for which the draft prepares the next block while the target verifies "
      "(the maximum, with length policy auto). Requires rule greedy or coupled, and chains. "
-     "Default: 0"},
+     "Default: the orchestrator's, with --draft-tokens=auto"},
     {"speculation.drafter", {}, "drafter", "tandem.drafter",
      "a drafter that the draft service offers (see `tandem describe`): model, cascade, "
      "prompt-lookup, context-ngram, corpus-bigram, mixed, …; or several, separated by commas, or "

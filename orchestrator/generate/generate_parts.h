@@ -37,6 +37,7 @@ struct GenerateParts {
   std::string model_name;  // what the model is called over gRPC and HTTP
   LoopOptions loop;
   LengthMode length_mode = LengthMode::kAuto;  // of requests that name no length policy
+  uint32_t prepare = 0;                        // of requests that leave it to policy auto
   std::vector<std::string> default_drafters;   // of requests that name none; empty: the draft's
   CommonLength* lengths = nullptr;             // what requests of policy auto learn together
   CommonDrafters* drafters = nullptr;          // what they learn of drafters

@@ -195,6 +195,7 @@ absl::StatusOr<GenerationRequest> Generator::Check(const v1::GenerateRequest& re
   model.max_length = parts_.verify->max_length(target.model_id());
   model.default_max_tokens = parts_.default_max_tokens;
   model.length_mode = parts_.length_mode;
+  model.prepare = parts_.prepare;
   model.default_drafters = parts_.default_drafters;
   // Either may be the smaller one: a model is padded beyond its tokenizer, or a tokenizer has
   // tokens that the model's embedding does not have.

@@ -27,6 +27,7 @@ struct ModelFacts : PromptFacts {
   // serve.
   std::vector<acceptance::Rule> rules;
   LengthMode length_mode = LengthMode::kAuto;  // of a request that names no length policy
+  uint32_t prepare = 0;  // of a request that leaves it to policy auto, where blocks may be prepared
   // The drafters that the connected drafts offer. Empty if nobody says; then a draft refuses what
   // it does not have.
   std::vector<std::string> drafters;

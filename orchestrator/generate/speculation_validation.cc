@@ -162,12 +162,16 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts
   return absl::OkStatus();
 }
 
+// The length policy may choose what is exact only because no text depends on it.
+bool ChoosesByTimes(const GenerationRequest& to) {
+  return !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto && to.shapes_blocks();
+}
+
 // The length policy may choose trees where they are served, and nothing in the request is of chains
 // alone.
 void LeaveNodesToPolicy(const v1::SpeculationOptions& options, const ModelFacts& model,
                         GenerationRequest& to) {
-  const bool by_times = !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto;
-  if (!by_times || !to.shapes_blocks()) return;
+  if (!ChoosesByTimes(to)) return;
   if (options.draft_min_confidence() > 0) return;
   const uint32_t nodes = std::min(model.max_nodes, speculation::kMaxTreeNodes);
   if (nodes < kMinPolicyNodes) return;
@@ -223,7 +227,10 @@ absl::Status FillMinConfidence(const v1::SpeculationOptions& options, Generation
 }
 
 // Which prepared block is used depends on the target's token.
-absl::Status FillPrepare(const v1::SpeculationOptions& options, GenerationRequest& to) {
+absl::Status FillPrepare(const v1::SpeculationOptions& options, const ModelFacts& model,
+                         GenerationRequest& to) {
+  const bool of_chains = options.draft_nodes() == 0 && options.draft_min_confidence() == 0;
+  if (!options.has_prepare() && ChoosesByTimes(to) && of_chains) to.prepare = model.prepare;
   if (options.prepare() == 0) return absl::OkStatus();
   to.prepare = options.prepare();
   return CheckShapesBlocks("speculation.prepare", options.prepare(), "a block prepared in advance",
@@ -241,7 +248,7 @@ absl::Status FillSpeculation(const v1::GenerateRequest& request, const ModelFact
   TANDEM_RETURN_IF_ERROR(FillDrafter(request.speculation(), model, to));
   TANDEM_RETURN_IF_ERROR(FillNodes(request.speculation(), model, to));
   TANDEM_RETURN_IF_ERROR(FillMinConfidence(request.speculation(), to));
-  return FillPrepare(request.speculation(), to);
+  return FillPrepare(request.speculation(), model, to);
 }
 
 }  // namespace tandem::orchestrator

@@ -167,16 +167,17 @@ void SpeculationLoop::RoundIsOver() {
 uint32_t SpeculationLoop::CandidatesWanted() {
   const uint32_t room = TokensLeft() - 1;
   const auto pass_time = [this](uint32_t rows) { return verification_.PassTime(rows); };
+  const uint32_t outcomes = drafting_.prepares() || !drafting_.is_known() ? request_->prepare : 0;
   const LengthInputs inputs{
       .pass_time = pass_time,
       .decoding = verification_.Decoding(),
       .max_draft_tokens = std::min(kMaxDraftTokens, verification_.max_draft_tokens()),
       .max_nodes =
-          request_->auto_nodes && request_->prepare == 0
+          request_->auto_nodes && outcomes == 0
               ? std::min({request_->draft_nodes, verification_.max_nodes(), drafting_.max_nodes()})
               : 0,
-      .ends_by_confidence = drafting_.ends_by_confidence() && request_->prepare == 0,
-      .max_outcomes = drafting_.prepares() || !drafting_.is_known() ? request_->prepare : 0,
+      .ends_by_confidence = drafting_.ends_by_confidence() && outcomes == 0,
+      .max_outcomes = outcomes,
       .target_chains = verification_.chains(),
       .draft_is_known = drafting_.is_known()};
   DraftPlan::Choice choice = plan_.Next(inputs, TokensLeft());

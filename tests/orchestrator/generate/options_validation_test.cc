@@ -223,6 +223,46 @@ TEST(OptionsValidation, TreesAreThePolicysWhereTheyAreServed) {
   EXPECT_EQ(nodes(as_it_is, [](auto& m) { m.length_mode = LengthMode::kHeuristic; }), 0);
 }
 
+// The orchestrator's --prepare is of requests that leave it to the policy, where it is exact.
+TEST(OptionsValidation, BlocksArePreparedByDefaultWhereTheOrchestratorSaysSo) {
+  const auto prepared = [](const std::function<void(v1::GenerateRequest&)>& change,
+                           LengthMode mode = LengthMode::kAuto) {
+    ModelFacts model = Model();
+    model.drafters = {"model"};
+    model.tree_drafters = {"model", ""};
+    model.max_nodes = 32;
+    model.prepare = 16;
+    model.length_mode = mode;
+    v1::GenerateRequest request = Good();
+    request.set_seed(1);  // rule coupled
+    change(request);
+    auto valid = ValidateRequest(request, model);
+    TANDEM_CHECK_OK(valid);
+    return valid->prepare;
+  };
+  const auto speculation = [&](const char* text) {
+    return prepared([&](v1::GenerateRequest& request) {
+      TANDEM_CHECK(
+          google::protobuf::TextFormat::ParseFromString(text, request.mutable_speculation()));
+    });
+  };
+  EXPECT_EQ(speculation(""), 16u);
+  EXPECT_EQ(speculation("auto: true drafter: \"model\""), 16u);
+  EXPECT_EQ(speculation("draft_nodes: 0 draft_min_confidence: 0"), 16u);
+  EXPECT_EQ(prepared([](auto& r) { r.mutable_sampling()->set_temperature(0); }), 16u);
+  // What the request says.
+  EXPECT_EQ(speculation("prepare: 0"), 0u);
+  EXPECT_EQ(speculation("prepare: 2"), 2u);
+  EXPECT_EQ(speculation("fixed: 0"), 0u);
+  EXPECT_EQ(speculation("fixed: 3"), 0u);
+  EXPECT_EQ(speculation("length_policy: LENGTH_POLICY_HEURISTIC"), 0u);
+  EXPECT_EQ(speculation("draft_nodes: 9"), 0u);
+  EXPECT_EQ(speculation("draft_min_confidence: 0.5"), 0u);
+  EXPECT_EQ(speculation("rule: RULE_SPECULATIVE"), 0u);
+  EXPECT_EQ(prepared([](auto& r) { r.clear_seed(); }), 0u) << "rule speculative";
+  EXPECT_EQ(prepared([](auto&) {}, LengthMode::kHeuristic), 0u);
+}
+
 TEST(OptionsValidation, TheRuleInForce) {
   using acceptance::Rule;
   EXPECT_EQ(RuleOf({}, v1::RULE_UNSPECIFIED, false), Rule::kSpeculative);

@@ -92,10 +92,12 @@ TEST(DraftOptions, WhatAValidRequestAsksForNoDraftRefuses) {
   EXPECT_GT(trees, 100);
 }
 
-// What the policy chooses by itself, text after text, where the request says nothing of shapes.
+// What the policy chooses by itself, text after text, where the request says nothing of shapes. The
+// orchestrator has blocks prepared by the drafts that can; with others it keeps its other shapes.
 TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
-  const ModelFacts model = Model();
-  int all_doubting = 0;
+  ModelFacts model = Model();
+  model.prepare = 16;
+  int all_doubting = 0, prepared = 0, trees = 0;
   for (const float temperature : {0.0f, 0.8f}) {
     for (const auto draft_temperature : {std::optional<float>(), {0.0f}, {0.7f}}) {
       SCOPED_TRACE(absl::StrCat(temperature, " ", draft_temperature.value_or(-1)));
@@ -119,10 +121,13 @@ TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
         // Where rows cost nothing trees are the best, so half of the texts have none.
         harness.target.max_nodes = harness.draft.max_nodes = text % 2 == 0 ? 16 : 0;
         harness.draft.ends_by_confidence = true;
+        harness.draft.prepares = text % 4 >= 2;
         harness.draft.on_advance = [&](const DraftAdvance& advance, DraftReplyBlock&) {
           harness.clock.Advance(absl::Microseconds(400) * advance.max_draft_tokens);
           ++advances;
           doubting += advance.min_confidence > 0 ? 1 : 0;
+          prepared += advance.max_outcomes > 0 ? 1 : 0;
+          trees += advance.max_nodes > 0 ? 1 : 0;
           return FakeDraft::Do::kAnswer;
         };
         harness.Start();
@@ -139,6 +144,8 @@ TEST(DraftOptions, WhatThePolicyChoosesNoDraftRefuses) {
     }
   }
   EXPECT_GT(all_doubting, 0);
+  EXPECT_GT(prepared, 100);
+  EXPECT_GT(trees, 100);
 }
 
 }  // namespace
