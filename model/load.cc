@@ -138,7 +138,8 @@ absl::StatusOr<Plan> MakePlan(const LoadOptions& options) {
   for (const process::MemoryPart& part : parts) plan.bytes += part.is_written ? part.bytes : 0;
   if (!options.offload) {
     const int rows = options.draft ? 0 : options.max_rows;
-    TANDEM_RETURN_IF_ERROR(CheckRoom(options.directory, parts, plan.token_bytes, rows, free));
+    TANDEM_RETURN_IF_ERROR(
+        CheckRoom(options.directory, parts, plan.token_bytes, spec.context_length, rows, free));
     return plan;
   }
   TANDEM_ASSIGN_OR_RETURN(

@@ -142,8 +142,8 @@ int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
 }
 
 absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
-                       int64_t token_bytes, int max_rows, const process::FreeMemory& free,
-                       bool on_card) {
+                       int64_t token_bytes, int context_length, int max_rows,
+                       const process::FreeMemory& free, bool on_card) {
   const absl::Status status = on_card
                                   ? process::CheckMemory(directory, need, free, "free on the card")
                                   : process::CheckMemory(directory, need, free);
@@ -163,7 +163,7 @@ absl::Status CheckRoom(const std::string& directory, const std::vector<process::
   if (left >= token_bytes) {
     fits.push_back(absl::StrCat("a cache of ", left / token_bytes, " tokens (--pool-tokens)"));
   } else {
-    cache = token_bytes;  // which shrinks, too
+    cache = token_bytes * context_length;
   }
   if (row_bytes > 0) {
     const int64_t rows = max_rows + (left - cache) / row_bytes - 1;  // less what is divided rounds

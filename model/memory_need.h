@@ -30,10 +30,10 @@ int64_t DefaultPoolTokens(int64_t token_bytes, int context_length,
                           const process::FreeMemory& free);
 
 // process::CheckMemory, of a card's memory with `on_card`. Its error tells how many tokens of
-// `token_bytes` would fit, if any would; and in place of `max_rows` how many rows of a pass. 0: no
-// flag sets them.
+// `token_bytes` would fit, if any would; and in place of `max_rows` how many rows of a pass: beside
+// the cache, or one of `context_length` where no cache fits. 0: no flag sets them.
 absl::Status CheckRoom(const std::string& directory, const std::vector<process::MemoryPart>& need,
-                       int64_t token_bytes, int max_rows, const process::FreeMemory& free,
-                       bool on_card = false);
+                       int64_t token_bytes, int context_length, int max_rows,
+                       const process::FreeMemory& free, bool on_card = false);
 
 }  // namespace tandem::model

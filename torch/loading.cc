@@ -483,6 +483,7 @@ absl::StatusOr<int64_t> Loading::CheckRoom() const {
   for (const process::MemoryPart& part : need) bytes += part.is_written ? part.bytes : 0;
   const bool on_card = options_->device == kCuda;
   TANDEM_RETURN_IF_ERROR(model::CheckRoom(options_->model.directory, need, TokenBytes(),
+                                          files_.config.spec.context_length,
                                           options_->model.draft ? 0 : rows, free, on_card));
   return on_card ? 0 : bytes;
 }

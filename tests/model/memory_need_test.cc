@@ -165,9 +165,9 @@ TEST(PlanOffload, RefusesWhatAPassCouldNotRead) {
 
 TEST(CheckRoom, SaysHowManyTokensWouldFit) {
   const std::vector<process::MemoryPart> need = {{"weights", 700}, {"cache", 400}, {"pass", 100}};
-  EXPECT_TRUE(CheckRoom("model", need, 4, 0, {INT64_MAX, 1200}).ok());
+  EXPECT_TRUE(CheckRoom("model", need, 4, 10, 0, {INT64_MAX, 1200}).ok());
   for (const bool on_card : {false, true}) {
-    const absl::Status status = CheckRoom("model", need, 4, 0, {INT64_MAX, 1199}, on_card);
+    const absl::Status status = CheckRoom("model", need, 4, 10, 0, {INT64_MAX, 1199}, on_card);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(status.message()),
                 ::testing::HasSubstr("hint: the rest leaves room for a cache of 99 tokens"));
@@ -175,7 +175,7 @@ TEST(CheckRoom, SaysHowManyTokensWouldFit) {
                 ::testing::HasSubstr(on_card ? "free on the card" : "in the machine"));
   }
   // Without any cache it does not fit either.
-  EXPECT_THAT(std::string(CheckRoom("model", need, 4, 0, {INT64_MAX, 800}).message()),
+  EXPECT_THAT(std::string(CheckRoom("model", need, 4, 10, 0, {INT64_MAX, 800}).message()),
               ::testing::Not(::testing::HasSubstr("hint")));
 }
 
@@ -186,24 +186,25 @@ TEST(CheckRoom, SaysHowManyRowsWouldFit) {
         {"weights", 700}, {"cache", 4 * tokens}, {"activations", int64_t{10} * rows}};
   };
   const auto hint = [&](int64_t tokens, int rows, int64_t memory, int max_rows) {
-    const absl::Status status =
-        CheckRoom("model", need(tokens, rows), 4, max_rows, {INT64_MAX, memory});
+    const absl::Status status = CheckRoom("model", need(tokens, rows), 4, /*context_length=*/40,
+                                          max_rows, {INT64_MAX, memory});
     const std::string message(status.message());
     const std::string before = "\n  hint: the rest leaves room for ";
     const size_t at = message.find(before);
     return at == message.npos ? "" : message.substr(at + before.size());
   };
-  // The cache is as small as can be.
-  EXPECT_EQ(hint(1, 2000, 4000, 2000), "passes of 320 rows (--max-rows)");
-  EXPECT_TRUE(CheckRoom("model", need(1, 320), 4, 320, {INT64_MAX, 4000}).ok());
+  // No cache fits, nor does one text beside more rows than these.
+  EXPECT_EQ(hint(1, 2000, 4000, 2000), "passes of 256 rows (--max-rows)");
+  EXPECT_TRUE(CheckRoom("model", need(40, 256), 4, 40, 256, {INT64_MAX, 4000}).ok());
+  EXPECT_FALSE(CheckRoom("model", need(40, 320), 4, 40, 320, {INT64_MAX, 4000}).ok());
   EXPECT_EQ(hint(1, 2000, 4000, 0), "") << "no flag sets them";
   EXPECT_EQ(hint(1, 2000, 1500, 2000), "") << "too few";
-  EXPECT_EQ(hint(10'000, 2000, 4000, 2000), "passes of 320 rows (--max-rows)") << "and then less";
+  EXPECT_EQ(hint(10'000, 2000, 4000, 2000), "passes of 256 rows (--max-rows)") << "and then less";
   // Either helps, or the cache alone.
   EXPECT_EQ(hint(500, 256, 4000, 256),
             "a cache of 185 tokens (--pool-tokens), or for passes of 128 rows (--max-rows)");
-  EXPECT_TRUE(CheckRoom("model", need(185, 256), 4, 256, {INT64_MAX, 4000}).ok());
-  EXPECT_TRUE(CheckRoom("model", need(500, 128), 4, 128, {INT64_MAX, 4000}).ok());
+  EXPECT_TRUE(CheckRoom("model", need(185, 256), 4, 40, 256, {INT64_MAX, 4000}).ok());
+  EXPECT_TRUE(CheckRoom("model", need(500, 128), 4, 40, 128, {INT64_MAX, 4000}).ok());
   EXPECT_EQ(hint(900, 256, 4000, 256), "a cache of 185 tokens (--pool-tokens)");
 }
 
