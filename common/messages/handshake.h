@@ -17,9 +17,6 @@
 namespace tandem::messages {
 
 inline constexpr uint32_t kProtocolRevision = 2;
-// A draft with this feature prepares blocks for outcomes of the round under way, and wants
-// Submitted for it.
-inline constexpr char kFeatureOutcomes[] = "outcomes";
 // It takes trees of draft tokens (a target), or drafts them (a draft), up to Limits.max_nodes.
 inline constexpr char kFeatureTrees[] = "trees";
 // A draft's: Shape.min_confidence ends a block.

@@ -34,17 +34,21 @@ std::vector<std::string> DrafterSet::names() const {
 }
 
 std::vector<std::string> DrafterSet::tree_names() const {
-  std::vector<std::string> names;
-  for (const DrafterFactory& drafter : drafters_) {
-    if (drafter.trees) names.push_back(drafter.name);
-  }
-  return names;
+  return Those(&DrafterFactory::trees, true);
 }
 
 std::vector<std::string> DrafterSet::one_hot_names() const {
+  return Those(&DrafterFactory::samples, false);
+}
+
+std::vector<std::string> DrafterSet::preparing_names() const {
+  return Those(&DrafterFactory::prepares, true);
+}
+
+std::vector<std::string> DrafterSet::Those(bool DrafterFactory::*can, bool value) const {
   std::vector<std::string> names;
   for (const DrafterFactory& drafter : drafters_) {
-    if (!drafter.samples) names.push_back(drafter.name);
+    if (drafter.*can == value) names.push_back(drafter.name);
   }
   return names;
 }

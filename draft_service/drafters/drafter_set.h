@@ -26,8 +26,12 @@ class DrafterSet {
   std::vector<std::string> tree_names() const;
   // Those that have no q to draw from, likewise.
   std::vector<std::string> one_hot_names() const;
+  // Those that make blocks in advance, likewise.
+  std::vector<std::string> preparing_names() const;
 
  private:
+  std::vector<std::string> Those(bool DrafterFactory::*can, bool value) const;
+
   std::vector<DrafterFactory> drafters_;  // the default first
 };
 

@@ -47,8 +47,10 @@ v1::Welcome MakeWelcome(const Options& options) {
   }
   welcome.add_features(messages::kFeatureConfidence);
   const DrafterSet drafters(options.drafters, options.default_drafter);
-  if (drafters.Find("")->prepares) welcome.add_features(messages::kFeatureOutcomes);
   for (std::string& name : drafters.names()) welcome.add_drafters(std::move(name));
+  for (std::string& name : drafters.preparing_names()) {
+    welcome.add_preparing_drafters(std::move(name));
+  }
   for (std::string& name : drafters.one_hot_names()) welcome.add_one_hot_drafters(std::move(name));
   if (const uint32_t nodes = ServedNodes(options); nodes > 0) {
     welcome.add_features(messages::kFeatureTrees);

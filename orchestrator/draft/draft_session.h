@@ -118,7 +118,7 @@ struct DraftLimits {
   std::string draft = {};           // for observers
   uint32_t max_nodes = 0;           // of the trees that it drafts for this request; 0: chains alone
   bool ends_by_confidence = false;  // it takes DraftAdvance::min_confidence
-  bool prepares = false;            // it takes DraftAdvance::max_outcomes
+  bool prepares = false;            // likewise DraftAdvance::max_outcomes, for this request
 };
 
 class DraftEvents {

@@ -18,14 +18,17 @@ bool Offers(const v1::Welcome& welcome, absl::string_view feature) {
          welcome.features().end();
 }
 
-// Draft tokens of the trees that this drafter makes there; `drafter` empty: the default one. 0:
-// chains alone.
-uint32_t ServedNodes(const v1::Welcome& welcome, const std::string& drafter) {
-  const auto& trees = welcome.tree_drafters();
+// Whether this drafter is in a list of those that can do something; empty: the default one.
+bool IsAmong(const google::protobuf::RepeatedPtrField<std::string>& able,
+             const v1::Welcome& welcome, const std::string& drafter) {
   const std::string& name =
       drafter.empty() && welcome.drafters_size() > 0 ? welcome.drafters(0) : drafter;
-  const bool makes_trees = std::find(trees.begin(), trees.end(), name) != trees.end();
-  return makes_trees ? welcome.limits().max_nodes() : 0;
+  return std::find(able.begin(), able.end(), name) != able.end();
+}
+
+// Draft tokens of the trees that it makes there. 0: chains alone.
+uint32_t ServedNodes(const v1::Welcome& welcome, const std::string& drafter) {
+  return IsAmong(welcome.tree_drafters(), welcome, drafter) ? welcome.limits().max_nodes() : 0;
 }
 
 // Whether only a draft that works answers so.
@@ -151,7 +154,7 @@ void DraftClient::Stream::Admit(base::SequenceId number, Sequence& sequence, Tol
                      draft_,
                      open.settings.max_nodes,
                      Offers(*welcome_, messages::kFeatureConfidence),
-                     Offers(*welcome_, messages::kFeatureOutcomes)};
+                     IsAmong(welcome_->preparing_drafters(), *welcome_, open.drafter)};
   batches_.Open(number, std::move(open));
   sequence.open.reset();
 }

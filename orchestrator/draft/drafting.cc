@@ -52,7 +52,8 @@ std::optional<Drafted> Drafting::Ask(const DraftLink::Wanted& wanted, absl::Dura
 
 std::optional<Drafted> Drafting::TakePrepared(const DraftLink::Wanted& wanted) {
   PreparedBlocks::Taken taken = prepared_.Take(committed_.size());
-  const bool may = wanted.max_outcomes > 0 && link_.state() == DraftLink::State::kReady;
+  const bool may = wanted.max_outcomes > 0 && link_.state() == DraftLink::State::kReady &&
+                   link_.limits().prepares;
   prepared_use_ = may ? taken.use : PreparedUse::kNone;
   if (prepared_use_ != PreparedUse::kHit) return std::nullopt;
   link_.TookPrepared();

@@ -11,14 +11,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/messages/handshake.h"
 #include "tests/draft_service/harness.h"
 #include "tests/support/scrape.h"
 
 namespace tandem::draft_service::prepared_blocks_test {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -342,18 +340,13 @@ TEST(PreparedBlocksTest, ShapesWithoutThemAndRulesWithAQGetNone) {
   EXPECT_EQ(watched.draft.Ask(watched.stream, confident).status(), internal::v1::STATUS_OK);
 }
 
-TEST(PreparedBlocksTest, AreOfferedWhereTheDefaultDrafterMakesThem) {
-  const auto features = [](const std::string& drafter) {
-    testing::TableModel model({});
-    Options options;
-    options.vocabulary_size = 8;
-    options.drafters = {ModelDrafterFactory(model, {}), PromptLookupFactory()};
-    options.default_drafter = drafter;
-    const v1::Welcome welcome = MakeWelcome(options);
-    return std::vector<std::string>(welcome.features().begin(), welcome.features().end());
-  };
-  EXPECT_THAT(features("model"), Contains(messages::kFeatureOutcomes));
-  EXPECT_THAT(features("prompt-lookup"), Not(Contains(messages::kFeatureOutcomes)));
+TEST(PreparedBlocksTest, AreOfferedOfTheDraftersThatMakeThem) {
+  testing::TableModel model({});
+  Options options;
+  options.vocabulary_size = 8;
+  options.drafters = {ModelDrafterFactory(model, {}), PromptLookupFactory()};
+  options.default_drafter = "prompt-lookup";
+  EXPECT_THAT(MakeWelcome(options).preparing_drafters(), ElementsAre("model"));
 }
 
 TEST(PreparedBlocksTest, AreCounted) {

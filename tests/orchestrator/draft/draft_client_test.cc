@@ -24,9 +24,10 @@ struct FakeStream final : transport::Sink<internal::v1::DraftRequest> {
   void Close(absl::Status status) override { closed = std::move(status); }
   size_t queued() const override { return 0; }
 
-  void Welcome(uint32_t context_length = 0, const std::string& feature = "") const {
+  void Welcome(uint32_t context_length = 0, bool prepares = false) const {
     internal::v1::DraftReply reply;
-    if (!feature.empty()) reply.mutable_welcome()->add_features(feature);
+    for (const char* drafter : {"model", "n-grams"}) reply.mutable_welcome()->add_drafters(drafter);
+    if (prepares) reply.mutable_welcome()->add_preparing_drafters("model");
     reply.mutable_welcome()->set_model_id("small");
     reply.mutable_welcome()->mutable_limits()->set_max_draft_tokens(6);
     reply.mutable_welcome()->mutable_limits()->set_context_length(context_length);
@@ -123,7 +124,7 @@ TEST(DraftClient, OnlyADraftThatPreparesHearsWhatWasSubmitted) {
   for (const uint32_t outcomes : {0, 4}) {
     Fixture f;
     FakeStream& stream = f.Open(1);
-    stream.Welcome(20, "outcomes");
+    stream.Welcome(20, /*prepares=*/true);
     f.Advance(1, outcomes);
     stream.Block(1);
     const size_t before = stream.sent.size();
@@ -135,13 +136,29 @@ TEST(DraftClient, OnlyADraftThatPreparesHearsWhatWasSubmitted) {
   }
 }
 
+TEST(DraftClient, WhetherADraftPreparesIsADraftersMatter) {
+  for (const bool prepares : {false, true}) {
+    for (const char* drafter : {"", "model", "n-grams"}) {
+      Fixture f;
+      DraftOpen open;
+      open.attempt = base::DraftAttempt{1};
+      open.drafter = drafter;
+      f.session->Open(open);
+      f.streams.back()->Welcome(20, prepares);
+      ASSERT_EQ(f.events->opened, std::vector<uint64_t>{1});
+      EXPECT_EQ(f.events->last_limits.prepares, prepares && drafter != std::string("n-grams"))
+          << drafter;
+    }
+  }
+}
+
 TEST(DraftClient, BlocksPreparedForASequenceComeTogether) {
   Fixture f;
   auto others = std::make_shared<Recorder>();
   auto other = f.client->NewSession(others);
   FakeStream& stream = f.Open(1);
   f.Open(*other, 2);
-  stream.Welcome(20, "outcomes");
+  stream.Welcome(20, /*prepares=*/true);
   f.Advance(1, /*outcomes=*/4);
   internal::v1::DraftReply reply;
   for (const uint64_t sequence : {1, 1, 1, 2, 1}) {
@@ -192,7 +209,7 @@ TEST(DraftClient, WhatGetsReadyDuringAWriteGoesOutTogether) {
   std::vector<std::unique_ptr<DraftSession>> others;
   for (int i = 0; i < 3; ++i) f.Open(*others.emplace_back(f.client->NewSession(f.events)), 2);
   stream.writes = false;
-  stream.Welcome(0, "outcomes");
+  stream.Welcome(0, /*prepares=*/true);
   ASSERT_EQ(stream.sent.size(), 2u) << "four prompts in a message";
   EXPECT_EQ(stream.sent[1].next_size(), 3);
   f.Advance(1, /*outcomes=*/4);
@@ -261,7 +278,7 @@ TEST(DraftClient, ADraftThatReadsNothingIsLostAtABound) {
   Fixture f;
   FakeStream& stream = f.Open(1);
   stream.writes = false;
-  stream.Welcome(0, "outcomes");
+  stream.Welcome(0, /*prepares=*/true);
   f.Advance(1, /*outcomes=*/4);
   for (int i = 1; i < 65536; ++i) f.session->Submitted(base::BlockId{1}, 1);
   EXPECT_TRUE(f.events->lost.empty());

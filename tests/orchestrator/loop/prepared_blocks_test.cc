@@ -270,6 +270,7 @@ TEST(PreparedBlocks, AreNotAskedForWhereTheDraftCannotOrNobodyWantsThem) {
     harness.Run();
     EXPECT_EQ(harness.output(), harness.PlainIds());
     EXPECT_EQ(UsesOf(harness).hits, 0);
+    EXPECT_EQ(UsesOf(harness).late, 0) << "none is waited for";
   }
 }
 
