@@ -18,8 +18,8 @@ namespace tandem::model {
 namespace {
 
 constexpr int64_t kDefaultPoolTokens = 65536;
-// Of a pass, as an error proposes them: what LibTorch fills up to, and more than --max-rows takes
-// at least.
+// Rows of a pass, as an error proposes them: whole tiles of LibTorch's, and more than the minimum
+// of --max-rows.
 constexpr int64_t kRowStep = 64;
 constexpr int64_t kFewestRows = 128;
 
@@ -166,7 +166,7 @@ absl::Status CheckRoom(const std::string& directory, const std::vector<process::
     cache = token_bytes * context_length;
   }
   if (row_bytes > 0) {
-    const int64_t rows = max_rows + (left - cache) / row_bytes - 1;  // less what is divided rounds
+    const int64_t rows = max_rows + (left - cache) / row_bytes - 1;  // divisions round
     if (rows >= kFewestRows) {
       fits.push_back(absl::StrCat("passes of ", rows / kRowStep * kRowStep, " rows (--max-rows)"));
     }

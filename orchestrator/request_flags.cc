@@ -44,8 +44,8 @@ void AddRequestFlags(Options& options, flags::FlagSet& flags) {
       "throughput by measured rounds, 0 included; heuristic, by what was accepted alone");
   flags.Number("prepare", &options.prepare, 0, kMaxOutcomes,
                "maximum number of outcomes of a round for which the draft prepares the next block "
-               "while the target verifies, for requests that leave it to length policy auto; 0 = "
-               "none. For drafts with processors of their own");
+               "while the target verifies, for requests that leave it to length policy auto, which "
+               "then chooses no trees; 0 = none. For drafts with processors of their own");
   flags.Duration(
       "draft-wait", &options.loop.draft_wait, millisecond, absl::Minutes(1),
       "maximum time that a round waits for its block; it adapts downwards to the target's speed");

@@ -300,8 +300,8 @@ class Checker {
 
   absl::Status Tiles() { return SameTiles(device_, device_, Vocabulary(), size_.tile, kShortPass); }
 
-  // The paths have all nodes. The last one is kept, and goes on: of its cells two go where one lay
-  // that goes elsewhere itself.
+  // The paths have all nodes. The last one is kept, and the text goes on behind it: node 6 moves to
+  // the cell of node 2, which moves, too, so reads have to come before writes.
   absl::Status Trees() {
     const std::vector<int> parents = {-1, 0, 0, 2, -1, 4, 2, 6};
     const std::vector<std::vector<int>> paths = {{0, 1}, {0, 2, 3}, {4, 5}, {0, 2, 6, 7}};

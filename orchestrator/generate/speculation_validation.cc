@@ -162,7 +162,7 @@ absl::Status FillDrafter(const v1::SpeculationOptions& options, const ModelFacts
   return absl::OkStatus();
 }
 
-// The length policy may choose what is exact only because no text depends on it.
+// Whether the length policy chooses by measured times, and no text depends on the shape of a block.
 bool ChoosesByTimes(const GenerationRequest& to) {
   return !to.draft_tokens.has_value() && to.length_mode == LengthMode::kAuto && to.shapes_blocks();
 }

@@ -84,8 +84,8 @@ class Reader {
     return parts.size() == 1 ? parts[0] : at::cat(parts);
   }
 
-  // A copy of rows from `first` on. The narrower of both types goes to the device, and what is
-  // converted there is there twice for some of it alone.
+  // A copy of rows from `first` on. It goes to the device in the narrower of both types. Where that
+  // converts it, it holds at most kBytesAtOnce in both.
   at::Tensor Rows(const TensorView& view, int64_t first, int64_t count, at::ScalarType type) {
     std::vector<int64_t> shape = view.shape;
     const auto row_bytes = static_cast<int64_t>(view.bytes) / shape[0];

@@ -250,7 +250,8 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
       if (!round.tree && drafted_anew) {
         draft_.Add(round.length(), absl::ToDoubleSeconds(round.stages.draft));
       } else if (round.prepared == PreparedUse::kLate) {
-        // After the pass that was under way, at most the whole block.
+        // Without the pass that was under way: at most the whole block, and less if some of it was
+        // prepared. So only what takes as long as a whole one says how long that takes.
         const double left = absl::ToDoubleSeconds(round.stages.draft - round.draft_queue);
         if (draft_.weight == 0 || left >= round.length() * draft_.PerToken()) {
           draft_.Add(round.length(), left);
