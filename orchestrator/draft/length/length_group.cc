@@ -17,7 +17,7 @@ void Average(double measured, double weight, double& average) {
 }  // namespace
 
 void LengthGroup::Line::Add(double length, double seconds) {
-  for (double* sum : {&weight, &k, &t, &kk, &kt}) *sum *= kLineKept;
+  for (double* sum : {&weight, &k, &t, &kk, &kt}) *sum *= 1 - 1 / kLengthMemory;
   weight += 1;
   k += length;
   t += seconds;
@@ -107,14 +107,13 @@ uint32_t LengthGroup::NearestToAll(uint32_t best, const ByShape& rates, const Ro
 }
 
 RoundTime LengthGroup::PreparedTimeOf(const LengthInputs& inputs, const RoundParts& parts,
-                                      uint32_t shape) {
-  const auto pass_time = [&](double rows)
-                             TANDEM_REQUIRES(mutex_) { return PassSeconds(inputs, rows); };
+                                      PassTime pass_time, uint32_t shape) {
   RoundTime best = TimeOf(parts, pass_time, shape);
   outcomes_[shape] = 0;
   if (shape == 0 || !IsChain(shape) || parts.decoding.sequences > kMaxPreparing) return best;
   for (const uint32_t outcomes : PreparingEstimate::kOutcomes) {
-    if (outcomes > inputs.max_outcomes) break;
+    // None before the draft's time is known: late blocks alone do not tell it.
+    if (outcomes > inputs.max_outcomes || draft_.weight == 0) break;
     const double hits = preparing_.Hits(acceptance_.alpha(), shape, outcomes);
     const RoundTime time =
         TimeOf(parts, pass_time, shape, {outcomes, hits, preparing_.row(), inputs.target_chains});
@@ -131,7 +130,7 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
   AcceptanceEstimate::Expected expected = acceptance_.Expect(chain_);
   const RoundParts parts = PartsOf(inputs, expected.drafted);
   for (uint32_t shape = 0; shape < kShapes; ++shape) {
-    times_[shape] = PreparedTimeOf(inputs, parts, shape);
+    times_[shape] = PreparedTimeOf(inputs, parts, pass_time, shape);
   }
   ByShape rates{};
   uint32_t best = 0;
@@ -149,8 +148,7 @@ void LengthGroup::Decide(const LengthInputs& inputs) {
   best = NearestToAll(best, rates, parts);
   const uint32_t sequences = std::min(inputs.decoding.sequences, kDecideAtLeast);
   if (inputs.alone_at_target && plain_check_.Overrules(drafting, rates[0], sequences)) best = 0;
-  const bool stays = best_ == best;
-  best_ = best;
+  const bool stays = std::exchange(best_, best) == best;
   if (best == 0) {
     zero_ = WhyZero(parts, pass_time, expected.tokens);
     if (stays) ProbeIfDue(rates);
@@ -222,7 +220,6 @@ bool LengthGroup::Drafts() const {
 }
 
 void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
-  if (!round.choice.has_value()) return;
   if (round.DraftFailed()) {
     sequence.has_drafted = false;
     return;
@@ -253,13 +250,12 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
         // Without the pass that was under way: at most the whole block, and less if some of it was
         // prepared. So only what takes as long as a whole one says how long that takes.
         const double left = absl::ToDoubleSeconds(round.stages.draft - round.draft_queue);
-        if (draft_.weight == 0 || left >= round.length() * draft_.PerToken()) {
-          draft_.Add(round.length(), left);
-        }
+        if (left >= round.length() * draft_.PerToken()) draft_.Add(round.length(), left);
       }
       if (asked) Average(aside, kWeight, both_networks_);
     }
   }
+  if (!round.choice.has_value()) return;
   Average(absl::ToDoubleSeconds(round.stages.device), kWeight, pass_);
   Average(std::max(1u, round.pass_rows), kWeight, pass_rows_);
   // The first rounds of a length still share passes with others'. One that the text's end has cut

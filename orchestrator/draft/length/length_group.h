@@ -52,8 +52,8 @@ class LengthGroup {
   // the draft is taken to be able to do what that of the last sequence was.
   LengthChoice Next(LengthInputs inputs, Sequence& sequence);
 
-  // A round was decided that asked. `sequence` is that of its Next. What its first block took is
-  // not counted, only what it brought: the draft reads the text for it.
+  // A round of `sequence` was decided. What its first block took is not counted, only what it
+  // brought: the draft reads the text for it. Without a Next, the way to the target alone counts.
   void Observe(const RoundRecord& round, Sequence& sequence);
 
   // The group keeps to blocks that are not empty.
@@ -72,10 +72,9 @@ class LengthGroup {
   static constexpr double kAboutAsMuch = 0.24;
   // Decisions for plain decoding to the first probe, per share of a round that it loses; doubles.
   static constexpr double kFirstWait = 160, kMaxWait = 3000;
-  static constexpr double kLengthMemory = 50;  // rounds of a correction
+  static constexpr double kLengthMemory = 50;  // rounds of a correction, and of a Line
   static constexpr double kOtherLength = 2;    // a correction counts 2^-so much for the next length
   static constexpr double kWeight = 0.05;      // of a new time in a moving average
-  static constexpr double kLineKept = 0.98;    // of the line through the draft's times, per round
 
   // A straight line through the time at the draft by the length, with forgetting.
   struct Line {
@@ -96,8 +95,8 @@ class LengthGroup {
   RoundParts PartsOf(const LengthInputs& inputs, const ByShape& drafted) const
       TANDEM_REQUIRES(mutex_);
   // With as many outcomes as pay.
-  RoundTime PreparedTimeOf(const LengthInputs& inputs, const RoundParts& parts, uint32_t shape)
-      TANDEM_REQUIRES(mutex_);
+  RoundTime PreparedTimeOf(const LengthInputs& inputs, const RoundParts& parts, PassTime pass_time,
+                           uint32_t shape) TANDEM_REQUIRES(mutex_);
   uint32_t NearestToAll(uint32_t best, const ByShape& rates, const RoundParts& parts)
       TANDEM_REQUIRES(mutex_);
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);

@@ -23,7 +23,7 @@ class PreparingEstimate {
   void Observe(const RoundRecord& round, double alpha, double draft_token, double round_trip);
 
   // The chance that a verdict finds its block, for blocks of `draft_tokens` (at least 1).
-  double Hits(double alpha, uint32_t draft_tokens, uint32_t outcomes) const;
+  double Hits(double alpha, int draft_tokens, int outcomes) const;
   double row() const { return row_; }  // theory::Preparing::row
 
  private:

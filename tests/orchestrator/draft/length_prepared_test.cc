@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "common/theory/prepared.h"
@@ -20,15 +21,33 @@ struct Setting {
   double alpha = 0.75;
   uint32_t sequences = 1;
   uint32_t max_outcomes = 16;
+  uint32_t seed = 5;
 };
 
 class Rounds {
  public:
-  explicit Rounds(const Setting& setting)
-      : setting_(setting),
-        policy_(common_, common_.Group("", acceptance::Rule::kGreedy, 0, 0, /*prepares=*/true)) {
+  // `within`: the policy comes to a text that has begun, as one of another drafter does.
+  explicit Rounds(const Setting& setting, bool within = false)
+      : setting_(setting), random_(setting.seed) {
     common_.Began();
+    BeginText(within);
   }
+
+  // Its first round is plain, and no policy is asked.
+  void BeginText(bool within = false) {
+    policy_.emplace(common_, common_.Group("", acceptance::Rule::kGreedy, 0, 0, /*prepares=*/true));
+    if (within) return;
+    RoundRecord round;
+    round.cause = PlainCause::kFirstRound;
+    round.stages.device = absl::Seconds(setting_.target);
+    round.stages.network = absl::Seconds(setting_.target_network);
+    round.decided = round.began + round.stages.total();
+    policy_->Observe(round);
+    asked_outcomes_ = 0;
+  }
+
+  // The draft takes so long from now on.
+  void SetDraft(double draft) { setting_.draft = draft; }
 
   // Tokens per second of so many rounds, as a multiple of plain decoding.
   double Speed(int rounds) {
@@ -36,7 +55,7 @@ class Rounds {
     outcomes_ = 0;
     for (int i = 0; i < rounds; ++i) {
       const RoundRecord round = Next();
-      policy_.Observe(round);
+      policy_->Observe(round);
       seconds += absl::ToDoubleSeconds(round.decided - round.began);
       tokens += round.tokens;
       outcomes_ += round.choice->outcomes.value_or(0);
@@ -61,7 +80,7 @@ class Rounds {
                         .max_outcomes = setting_.max_outcomes,
                         .target_chains = true};
     RoundRecord round;
-    round.choice = policy_.Next(inputs);
+    round.choice = policy_->Next(inputs);
     const uint32_t tokens = round.choice->tokens;
     round.asked_tokens = round.draft_tokens = tokens;
     while (round.accepted_tokens < tokens && Draw(setting_.alpha)) ++round.accepted_tokens;
@@ -107,7 +126,7 @@ class Rounds {
       }
       if (!in_time) {
         const double miss = at_draft + pass / 2;
-        at_draft = hit ? std::clamp(prepared - verified_ - setting_.network, 0.0, miss) : miss;
+        at_draft = hit ? std::clamp(prepared - verified_, 0.0, miss) : miss;
         round.draft_queue = absl::Seconds(std::min(at_draft, pass / 2));
       }
     }
@@ -119,10 +138,10 @@ class Rounds {
     return std::uniform_real_distribution<double>(0, 1)(random_) < chance;
   }
 
-  const Setting setting_;
-  std::mt19937 random_{5};
+  Setting setting_;
+  std::mt19937 random_;
   CommonLength common_;
-  AutoLength policy_;
+  std::optional<AutoLength> policy_;
   double verified_ = 0;  // of the round before, as the next two
   uint32_t asked_tokens_ = 0, asked_outcomes_ = 0;
   double outcomes_ = 0;
@@ -144,18 +163,21 @@ double Best(const Setting& setting, bool prepares) {
 }
 
 TEST(LengthPrepared, ComesNearTheBestOfTheFormulaWhereItPays) {
-  for (const Setting& setting :
+  for (Setting setting :
        {Setting{}, Setting{.draft = 1e-3}, Setting{.alpha = 0.6}, Setting{.row = 0.3},
         Setting{.target = 25e-3, .draft = 5e-3}, Setting{.target = 25e-3, .network = 10e-3},
-        Setting{.target = 25e-3, .draft = 3e-3, .network = 10e-3, .target_network = 10e-3}}) {
-    SCOPED_TRACE(testing::Message() << setting.target << ", " << setting.draft << ", "
-                                    << setting.network << ", " << setting.alpha);
-    Rounds rounds(setting);
-    rounds.Speed(500);
-    const double speed = rounds.Speed(3000);
-    EXPECT_GT(speed, 0.88 * Best(setting, /*prepares=*/true));
-    EXPECT_GT(speed, 1.08 * Best(setting, /*prepares=*/false)) << "without";
-    EXPECT_GT(rounds.outcomes(), 0.8);
+        Setting{.target = 25e-3, .draft = 3e-3, .network = 10e-3, .target_network = 10e-3},
+        Setting{.target = 25e-3, .draft = 5e-3, .network = 10e-3, .alpha = 0.78}}) {
+    for (setting.seed = 5; setting.seed < 8; ++setting.seed) {
+      SCOPED_TRACE(testing::Message() << setting.target << ", " << setting.draft << ", "
+                                      << setting.network << ", " << setting.alpha);
+      Rounds rounds(setting);
+      rounds.Speed(500);
+      const double speed = rounds.Speed(3000);
+      EXPECT_GT(speed, 0.9 * Best(setting, /*prepares=*/true));
+      EXPECT_GT(speed, 1.08 * Best(setting, /*prepares=*/false)) << "without";
+      EXPECT_GT(rounds.outcomes(), 0.8);
+    }
   }
 }
 
@@ -163,11 +185,12 @@ TEST(LengthPrepared, ComesNearTheBestOfTheFormulaWhereItPays) {
 TEST(LengthPrepared, KnowsThatAFarTargetGoesOnByItself) {
   for (const Setting& setting :
        {Setting{.target = 25e-3, .draft = 1e-3, .target_network = 40e-3},
+        Setting{.target = 25e-3, .draft = 1e-3, .network = 40e-3, .target_network = 40e-3},
         Setting{.draft = 1e-3, .target_network = 10e-3}, Setting{.target_network = 40e-3}}) {
     SCOPED_TRACE(testing::Message() << setting.target << ", " << setting.draft);
     Rounds rounds(setting);
     rounds.Speed(500);
-    EXPECT_GT(rounds.Speed(6000), 0.945 * Best(setting, /*prepares=*/true));
+    EXPECT_GT(rounds.Speed(6000), 0.98 * Best(setting, /*prepares=*/true));
   }
 }
 
@@ -176,25 +199,53 @@ TEST(LengthPrepared, TellsTheWayToTheTargetFromTheWayToTheDraft) {
   for (const double alpha : {0.55, 0.65, 0.75}) {
     for (const uint32_t outcomes : {0u, 16u}) {
       SCOPED_TRACE(testing::Message() << alpha << ", " << outcomes);
-      const Setting setting{.target = 25e-3,
-                            .draft = 1e-3,
-                            .network = 40e-3,
-                            .target_network = 40e-3,
-                            .alpha = alpha,
-                            .max_outcomes = outcomes};
-      Rounds rounds(setting);
-      rounds.Speed(200);
-      EXPECT_GT(rounds.Speed(500), 0.9 * Best(setting, outcomes > 0));
+      Setting setting{.target = 25e-3,
+                      .draft = 1e-3,
+                      .network = 40e-3,
+                      .target_network = 40e-3,
+                      .alpha = alpha,
+                      .max_outcomes = outcomes};
+      double slowness = 0;  // one run is by chance up to 0.1 off
+      for (setting.seed = 0; setting.seed < 10; ++setting.seed) {
+        Rounds rounds(setting, /*within=*/true);
+        rounds.Speed(200);
+        slowness += 1 / rounds.Speed(500) / 10;
+      }
+      EXPECT_GT(1 / slowness, 0.95 * Best(setting, outcomes > 0));
     }
   }
 }
 
-// Rows cost so much there that the draft is in the midst of its blocks when it is asked.
+// Rows cost so much there that the draft, grown slow, is amid its blocks when it is asked.
 TEST(LengthPrepared, LearnsWhatADraftTokenTakesFromLateBlocks) {
   for (const double draft : {2e-3, 3e-3, 5e-3}) {
-    Rounds rounds({.draft = draft, .row = 1});
+    Rounds rounds({.draft = draft / 2, .row = 1});
     rounds.Speed(300);
+    rounds.SetDraft(draft);
+    rounds.Speed(1000);
     EXPECT_NEAR(rounds.draft_token(), draft, 0.05 * draft);
+  }
+}
+
+// The way to the target is known from the first round on. Where later plain rounds had to tell it,
+// six texts had less than 0.9 of the best.
+TEST(LengthPrepared, LearnsWithinAFewTexts) {
+  for (Setting setting :
+       {Setting{.row = 0.3}, Setting{.target = 25e-3, .draft = 1e-3, .target_network = 40e-3},
+        Setting{.target = 25e-3, .draft = 1e-3, .network = 40e-3, .target_network = 40e-3},
+        Setting{.target = 25e-3, .network = 10e-3, .target_network = 10e-3},
+        Setting{.draft = 1e-3, .target_network = 10e-3}, Setting{.target_network = 40e-3}}) {
+    SCOPED_TRACE(testing::Message() << setting.target << ", " << setting.draft << ", "
+                                    << setting.network << ", " << setting.target_network);
+    double slowness = 0;
+    for (setting.seed = 0; setting.seed < 20; ++setting.seed) {
+      Rounds rounds(setting);
+      for (int text = 0; text < 6; ++text) {
+        rounds.BeginText();
+        slowness += 1 / rounds.Speed(30) / 120;
+      }
+    }
+    EXPECT_GT(1 / slowness, 0.93 * Best(setting, /*prepares=*/true));
   }
 }
 
