@@ -55,6 +55,7 @@ std::optional<Drafted> Drafting::TakePrepared(const DraftLink::Wanted& wanted) {
   const bool may = wanted.max_outcomes > 0 && link_.state() == DraftLink::State::kReady &&
                    link_.limits().prepares;
   prepared_use_ = may ? taken.use : PreparedUse::kNone;
+  prepared_by_ = asked_;
   if (prepared_use_ != PreparedUse::kHit) return std::nullopt;
   link_.TookPrepared();
   taken.block.Truncate(std::min<size_t>(taken.block.size(), wanted.max_draft_tokens));
@@ -64,8 +65,8 @@ std::optional<Drafted> Drafting::TakePrepared(const DraftLink::Wanted& wanted) {
 void Drafting::Record(RoundRecord& round) const {
   round.prepared = prepared_use_;
   if (prepared_use_ == PreparedUse::kNone) return;
-  round.prepared_tokens = asked_.max_draft_tokens;
-  round.prepared_outcomes = asked_.max_outcomes;
+  round.prepared_tokens = prepared_by_.max_draft_tokens;
+  round.prepared_outcomes = prepared_by_.max_outcomes;
   round.verified_in = decided_at_ - submitted_at_;
   round.prepared_in = prepared_in_;
 }

@@ -106,6 +106,7 @@ class Drafting {
   DraftLink link_;
   PreparedBlocks prepared_;  // by the link's present attempt
   PreparedUse prepared_use_ = PreparedUse::kNone;
+  DraftLink::Wanted prepared_by_;                   // the Advance for which blocks were prepared
   concurrency::Instant submitted_at_, decided_at_;  // the block that blocks are prepared behind
   std::optional<absl::Duration> prepared_in_;       // the first of them, after that
   bool waiting_ = false;

@@ -229,6 +229,37 @@ TEST(PreparedBlocks, ThatAreNotWantedAreNotSentToTheTarget) {
   }
 }
 
+// A miss is told with what had been prepared, not with what it asks for.
+TEST(PreparedBlocks, AreRecordedAsTheyWereAskedFor) {
+  class Recorder final : public RoundObserver {
+   public:
+    explicit Recorder(std::vector<RoundRecord>& records) : records_(records) {}
+    void OnDecided(const RoundRecord& round) override { records_.push_back(round); }
+
+   private:
+    std::vector<RoundRecord>& records_;
+  };
+  int shorter = 0;  // misses at the end of a text, whose blocks have less room than those before
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<RoundRecord> records;
+    HarnessOptions options;
+    options.watch = [&](const testing::FakeClock&) { return std::make_unique<Recorder>(records); };
+    LoopHarness harness(PreparingRequest(1, seed, /*prepare=*/1), options);
+    harness.draft.prepares = true;
+    harness.Start();
+    harness.Run();
+    uint32_t asked = 0;
+    for (const RoundRecord& round : records) {
+      if (round.prepared != PreparedUse::kNone) {
+        EXPECT_EQ(round.prepared_tokens, asked);
+        shorter += round.prepared == PreparedUse::kMiss && round.asked_tokens < asked ? 1 : 0;
+      }
+      if (!WasPrepared(round.prepared)) asked = round.asked_tokens;
+    }
+  }
+  EXPECT_GT(shorter, 5);
+}
+
 // The ids of another draft's blocks begin anew, so its first one may have that of a chained block.
 TEST(PreparedBlocks, OfALostDraftAreNotTakenForThoseOfTheNext) {
   HarnessOptions options;
