@@ -74,10 +74,13 @@ double LengthGroup::CorrectionOf(uint32_t shape) const {
   return log / weight;
 }
 
-// Where no round was plain yet, both count as the draft's.
-double LengthGroup::DraftNetwork() const {
-  return std::max(0.0, both_networks_ - std::max(0.0, target_network_));
+double LengthGroup::TargetNetwork() const {
+  const double way = std::max(0.0, target_network_);
+  return both_networks_ < 0 ? way : std::min(way, both_networks_);
 }
+
+// Where no round was plain yet, both count as the draft's.
+double LengthGroup::DraftNetwork() const { return std::max(0.0, both_networks_ - TargetNetwork()); }
 
 RoundParts LengthGroup::PartsOf(const LengthInputs& inputs, const ByShape& drafted) const {
   RoundParts parts{.decoding = inputs.decoding, .drafted = drafted};
@@ -86,7 +89,7 @@ RoundParts LengthGroup::PartsOf(const LengthInputs& inputs, const ByShape& draft
       has_drafted ? draft_.PerToken() : kFirstDraftToken * PassSeconds(inputs, /*rows=*/1);
   parts.draft_fixed = has_drafted ? draft_.Fixed() : 0;
   parts.draft_network = DraftNetwork();
-  parts.target_network = std::max(0.0, target_network_);
+  parts.target_network = TargetNetwork();
   return parts;
 }
 
@@ -235,7 +238,9 @@ void LengthGroup::Observe(const RoundRecord& round, Sequence& sequence) {
   preparing_.Observe(round, acceptance_.alpha(), draft_.weight > 0 ? draft_.PerToken() : 0,
                      DraftNetwork());
   if (round.asked_tokens == 0) {
-    Average(aside, kWeight, target_network_);
+    // What lies between the passes of a long prompt does not belong to the way.
+    const bool one_pass = round.choice.has_value() || round.committed <= round.pass_rows;
+    if (one_pass) Average(aside, kWeight, target_network_);
   } else {
     const uint32_t came = round.tree ? round.draft_tokens : round.length();
     // A prepared block has the length that was chosen when its draft was asked last.

@@ -102,6 +102,7 @@ class LengthGroup {
   bool Offered(uint32_t shape, const LengthInputs& inputs) const TANDEM_REQUIRES(mutex_);
   double CorrectionOf(uint32_t shape) const TANDEM_REQUIRES(mutex_);
   double PassSeconds(const LengthInputs& inputs, double rows) const TANDEM_REQUIRES(mutex_);
+  double TargetNetwork() const TANDEM_REQUIRES(mutex_);  // in seconds, as the next
   double DraftNetwork() const TANDEM_REQUIRES(mutex_);
   void ProbeIfDue(const ByShape& rates) TANDEM_REQUIRES(mutex_);
 

@@ -71,6 +71,10 @@ TEST(AutoLengthInALoop, WhereADraftDoesNotPayItIsNotOpened) {
 
 TEST(AutoLengthInALoop, BeginsWithADraftAndTellsWhatItChose) {
   LoopHarness harness(AutoRequest());  // nobody has learned anything
+  harness.target.on_step = [](const VerifyStep&, VerifyReply& reply) {
+    reply.pass_rows = 100;  // the whole prompt in one pass
+    return FakeTarget::Do::kAnswer;
+  };
   harness.Start();
   EXPECT_EQ(harness.draft.opens, 1);
   harness.Run();
