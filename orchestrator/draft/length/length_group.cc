@@ -74,6 +74,7 @@ double LengthGroup::CorrectionOf(uint32_t shape) const {
   return log / weight;
 }
 
+// No longer than what rounds that asked the draft had for both.
 double LengthGroup::TargetNetwork() const {
   const double way = std::max(0.0, target_network_);
   return both_networks_ < 0 ? way : std::min(way, both_networks_);

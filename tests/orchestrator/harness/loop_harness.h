@@ -225,6 +225,16 @@ class FakeReader final : public DeltaSink {
   bool reads = true;
 };
 
+// Keeps what is told of each round; `records` outlives it.
+class RoundRecorder final : public RoundObserver {
+ public:
+  explicit RoundRecorder(std::vector<RoundRecord>& records) : records_(records) {}
+  void OnDecided(const RoundRecord& round) override { records_.push_back(round); }
+
+ private:
+  std::vector<RoundRecord>& records_;
+};
+
 struct HarnessOptions {
   LoopOptions loop;
   CommonLength* lengths = nullptr;     // as in LoopParts

@@ -109,15 +109,6 @@ std::string ProblemsOf(const RoundSpans& spans, const RoundRecord& record) {
   return std::move(problems).text();
 }
 
-class TracedLoop::Recorder final : public RoundObserver {
- public:
-  explicit Recorder(TracedLoop& loop) : loop_(loop) {}
-  void OnDecided(const RoundRecord& round) override { loop_.records_.push_back(round); }
-
- private:
-  TracedLoop& loop_;
-};
-
 TracedLoop::TracedLoop(GenerationRequest request, HarnessOptions options)
     : request_(std::move(request)) {
   options.watch = [this](const testing::FakeClock& clock) { return Watch(clock); };
@@ -150,7 +141,7 @@ std::unique_ptr<RoundObserver> TracedLoop::Watch(const testing::FakeClock& clock
   generate_->OnAccepted(arrived_, request_);
   std::vector<std::unique_ptr<RoundObserver>> observers;
   observers.push_back(generate_->WatchSample(0));
-  observers.push_back(std::make_unique<Recorder>(*this));
+  observers.push_back(std::make_unique<RoundRecorder>(records_));
   return JoinObservers(std::move(observers));
 }
 

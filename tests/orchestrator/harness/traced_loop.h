@@ -57,7 +57,6 @@ class TracedLoop {
   std::vector<telemetry::SpanContext> sent_advances;
 
  private:
-  class Recorder;
   std::unique_ptr<RoundObserver> Watch(const testing::FakeClock& clock);
   void Finish();
   void Release();

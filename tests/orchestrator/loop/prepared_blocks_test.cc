@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -231,19 +232,13 @@ TEST(PreparedBlocks, ThatAreNotWantedAreNotSentToTheTarget) {
 
 // A miss is told with what had been prepared, not with what it asks for.
 TEST(PreparedBlocks, AreRecordedAsTheyWereAskedFor) {
-  class Recorder final : public RoundObserver {
-   public:
-    explicit Recorder(std::vector<RoundRecord>& records) : records_(records) {}
-    void OnDecided(const RoundRecord& round) override { records_.push_back(round); }
-
-   private:
-    std::vector<RoundRecord>& records_;
-  };
   int shorter = 0;  // misses at the end of a text, whose blocks have less room than those before
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<RoundRecord> records;
     HarnessOptions options;
-    options.watch = [&](const testing::FakeClock&) { return std::make_unique<Recorder>(records); };
+    options.watch = [&](const testing::FakeClock&) {
+      return std::make_unique<RoundRecorder>(records);
+    };
     LoopHarness harness(PreparingRequest(1, seed, /*prepare=*/1), options);
     harness.draft.prepares = true;
     harness.Start();

@@ -17,15 +17,6 @@ namespace {
 
 // ---- to observers ----
 
-class Recorder final : public RoundObserver {
- public:
-  explicit Recorder(std::vector<RoundRecord>& records) : records_(records) {}
-  void OnDecided(const RoundRecord& round) override { records_.push_back(round); }
-
- private:
-  std::vector<RoundRecord>& records_;
-};
-
 struct Recorded {
   std::vector<RoundRecord> records;
   Ending ending;
@@ -37,7 +28,7 @@ Recorded RunOf(GenerationRequest request, HarnessOptions options = {},
                const std::function<void(LoopHarness&)>& script = {}) {
   Recorded run;
   options.watch = [&](const testing::FakeClock&) {
-    return std::make_unique<Recorder>(run.records);
+    return std::make_unique<RoundRecorder>(run.records);
   };
   LoopHarness harness(std::move(request), options);
   if (script) script(harness);
